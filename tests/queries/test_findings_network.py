@@ -101,7 +101,8 @@ def test_a_frozen_broker_is_reported_with_the_waiting_time_of_clients() -> None:
     for finding in findings_in("fault-killed")[:2]:
         count, waited_s = figures(finding.what)
         assert (count, waited_s) == (1, pytest.approx(timeout_s, abs=0.3))
-        assert "then the client closed the connection; its TCP acknowledged them" in finding.what
+        assert "then the client closed the connection; nobody else asked" in finding.what
+        assert "its TCP acknowledged them: its process hangs" in finding.what
     away = findings_in("fault-killed")[-1]
     assert away.name == "broker_away"
     assert re.match(r"38 connections of 1 client in 14\.2 s .*: 38 refused, 0 not", away.what)
@@ -144,8 +145,9 @@ def test_a_slow_broker_is_reported_with_its_latency() -> None:
     finding = findings_in("fault-slow-broker")[0]
     facts = truth("fault-slow-broker")
     assert finding.concerns["broker"].endswith(f":{facts['provoked']['slow_port']:.0f}")
-    _, requests, slow_ms, other_ms = figures(finding.what)
+    slow, requests, other_ms, _, _, slow_ms = figures(finding.what)
     assert requests == counted_in_truth("fault-slow-broker", "produced_records", "orders", "1")
+    assert 1 <= slow < requests
     assert slow_ms >= facts["provoked"]["stands_still_ms"] > 3 * other_ms
 
 
@@ -262,10 +264,99 @@ def test_a_response_after_the_client_closed_is_no_answer() -> None:
     late = unanswered(2 * S)
     late["requests"] = [request(latency_ns=2 * S + 1)]
     assert texts(findings("unanswered", late))[0].startswith(
-        "1 without an answer within 2.0 s; then the client closed the connection; 1 answered after"
+        "1 without an answer within 2.0 s; then the client closed the connection, and 1 answer came "
     )
     late["requests"] = [request(latency_ns=2 * S)]
     assert findings("unanswered", late) == []
+
+
+def waits(*rows: Any, others: Sequence[Any] = (), closed_s: float = 10) -> list[Finding]:
+    """Findings of requests on one connection, and of ``others`` on another, to the same broker."""
+    tables = unanswered(int(closed_s * S))
+    elsewhere = {"connection": "10.0.0.9:50001>127.0.0.1:9092", "client_id": "else"}
+    tables["requests"] = [*rows, *(row._replace(**elsewhere) for row in others)]
+    tables["connections"].append(tables["connections"][0]._replace(**elsewhere, closed_ns=None))
+    return findings("unanswered", tables)
+
+
+LOST: dict[str, Any] = {"latency_ns": None, "status": "unanswered"}
+
+
+def test_a_request_before_answered_ones_was_skipped() -> None:
+    later = [request(number * S, request_packet=number) for number in (1, 2, 3)]
+    for count, words in ((1, "1 later request on the connection was"), (3, "3 later requests on")):
+        [text] = texts(waits(request(0, **LOST), *later[:count]))
+        assert text.startswith(f"1 without an answer within 10.0 s: skipped, though {words}")
+        assert "hangs" not in text
+    # The answer to the later request came after the client had closed the connection.
+    [text] = texts(waits(request(0, **LOST), request(S, latency_ns=10 * S)))
+    assert "skipped" not in text
+
+
+def test_who_waits_behind_another_is_only_counted() -> None:
+    heartbeat = request(2 * S, api_name="Heartbeat", **LOST)
+    write = request(S, api_name="Produce", acks=-1, **LOST)
+    [finding] = waits(write, heartbeat)
+    assert finding.concerns["api_name"] == "Produce"
+    assert finding.what.startswith("1 without an answer within 9.0 s, and 1 request behind;")
+    # What it waited behind was a member that waited for others.
+    assert waits(request(S, api_name="JoinGroup", **LOST), heartbeat) == []
+    # It was answered at last, so only the time since then counts.
+    for answered_s, found in ((9.5, 0), (9, 1), (5, 1)):
+        late = request(S, int((answered_s - 1) * S), api_name="OffsetCommit")
+        assert len(waits(late, heartbeat)) == found
+
+
+def test_what_others_were_answered_meanwhile_says_whether_the_broker_hangs() -> None:
+    write = request(0, api_name="Produce", acks=-1, **LOST)
+    others = [request(number * S // 2, client_id="else") for number in range(20)]
+    [text] = texts(waits(write, others=others))
+    assert text.endswith(
+        "; meanwhile the broker answered 9 other requests, so its process runs: a write with "
+        "acks=all waits for replicas"
+    )
+    # Those before the middle of the wait do not show that it runs at its end.
+    silent = [*others[:9], *(row._replace(response_start_ns=None) for row in others[10:])]
+    [text] = texts(waits(write, others=silent))
+    assert "; meanwhile the broker answered none of 9 other requests; its TCP ack" in text
+    [text] = texts(waits(write))
+    assert "; nobody else asked the broker meanwhile; its TCP acknowledged them" in text
+
+
+def announces(ranges: str, **changes: Any) -> Any:
+    broker = {"broker_ip": a_broker()[0], "broker_port": a_broker()[1]}
+    return made_line("metadata", **{"kind": "versions", "announced": ranges, **broker, **changes})
+
+
+def a_broker() -> tuple[str, int]:
+    row = request()
+    return row.broker_ip, row.broker_port
+
+
+def test_a_version_that_was_not_announced_is_no_hanging_broker() -> None:
+    tables = unanswered(61 * S)
+    fetch = {"api_key": 1, "api_name": "Fetch", "api_version": 12}
+    tables["requests"] = [request(**LOST, **fetch)]
+    for ranges, words in (
+        ("0:0-7 1:4-11 11:0-12", "Fetch v12; the broker announced Fetch v4 to 11; 0 answered"),
+        ("0:0-7 1:13-17", "Fetch v12; the broker announced Fetch v13 to 17; 0 answered"),
+        ("0:0-17 11:0-17", "Fetch v12; the broker announced no Fetch; 0 answered"),
+    ):
+        tables["metadata"] = [announces(ranges)]
+        assert findings("unanswered", tables) == []
+        [text] = texts(findings("refused_versions", tables))
+        assert text.startswith(f"1 request refused: {words}")
+        assert text.endswith(", 1 time the client, after it got no answer")
+    for lines in (
+        [announces("0:0-7 1:4-12")],
+        # Another broker of the same address, such as a load balancer's, does.
+        [announces("1:4-11"), announces("1:4-17")],
+        [announces("1:4-11", broker_port=1)],
+        [],
+    ):
+        tables["metadata"] = lines
+        assert len(findings("unanswered", tables)) == 1
+        assert findings("refused_versions", tables) == []
 
 
 def test_repeated_retransmissions_are_another_finding_than_missing_answers() -> None:
@@ -508,16 +599,129 @@ def test_a_single_syn_may_be_answered_after_the_capture() -> None:
     assert findings("wrong_listener", tables) == []
 
 
+def serving(number: int, at_s: float) -> Any:
+    """A connection that the broker accepted."""
+    return attempt(
+        number, is_refused=False, at_s=at_s, broker_payload_bytes=1, protocol="kafka", end="open"
+    )
+
+
+def answered_by_it(at_s: float, latency_ns: int | None = MS, **changes: Any) -> Any:
+    return request(
+        int(at_s * S), latency_ns, broker_ip="10.0.0.2", broker_port=9092, client_id="c", **changes
+    )
+
+
+def refusing(first_s: float = 10, count: int = 3) -> list[Any]:
+    return [attempt(n, is_refused=True, at_s=first_s + n / 2) for n in range(count)]
+
+
+def away(**tables: list[Any]) -> str:
+    [finding] = findings("broker_away", tables)
+    assert findings("broker_restarted", tables) == []
+    return finding.what
+
+
 def test_a_broker_that_answers_before_or_after_is_away() -> None:
-    answering = attempt(9, is_refused=False, broker_payload_bytes=1, protocol="kafka")
-    failed = [attempt(number, is_refused=True, at_s=number / 2) for number in range(3)]
-    assert texts(findings("broker_away", {"connections": [answering, *failed]})) == [
-        ("3 connections of 1 client in 1.0 s failed: 3 refused, 0 not answered; 1 other succeeded")
+    assert away(connections=[serving(9, 0), *refusing()]) == (
+        "3 connections of 1 client in 1.0 s failed: 3 refused, 0 not answered; 1 other succeeded; "
+        "it was not seen to come back"
+    )
+    assert findings("broker_away", {"connections": refusing()}) == []
+    assert findings("broker_away", {"connections": [serving(9, 0), *refusing(count=2)]}) == []
+    at_once = [attempt(number, is_refused=True, at_s=5) for number in range(3)]
+    assert findings("broker_away", {"connections": [serving(9, 0), *at_once]}) == []
+    # The capture begins while a cluster starts; later the broker is away for a moment.
+    starts = [attempt(n, is_refused=True, at_s=n / 10) for n in range(3)]
+    moment = [attempt(n, is_refused=True, at_s=20 + n) for n in range(2)]
+    assert findings("broker_away", {"connections": [*starts, serving(9, 1), *moment]}) == []
+
+
+def test_a_broker_that_answers_on_open_connections_is_not_gone() -> None:
+    connections = [serving(9, 0), *refusing()]
+    assert away(connections=connections, requests=[answered_by_it(10.5)]).endswith(
+        "; but on connections that were open it answered 1 request meanwhile; it was not seen to "
+        "come back"
+    )
+    some = [*connections, serving(10, 10.4), serving(11, 12)]
+    assert "; 3 others succeeded, of which 1 meanwhile" in away(connections=some)
+
+
+def test_a_restart_without_a_failed_write_is_no_fault() -> None:
+    connections = [serving(9, 0), *refusing(), serving(10, 40)]
+    requests = [answered_by_it(1), answered_by_it(9), answered_by_it(50)]
+    tables: Tables = {"connections": connections, "requests": requests}
+    assert findings("broker_away", tables) == []
+    [finding] = findings("broker_restarted", tables)
+    assert finding.what == (
+        "left, and was back 31.0 s later; 3 connections of 1 client failed meanwhile, and no "
+        "request for want of it"
+    )
+    assert (finding.first_time_ns, finding.last_time_ns) == (
+        START_NS + 9 * S + MS,
+        START_NS + 40 * S,
+    )
+    came = {"connections": [*refusing(0), serving(10, 40)]}
+    assert texts(findings("broker_restarted", came)) == [
+        "came 40.0 s after the first of 3 connections of 1 client failed, and no request for want of it"
     ]
-    assert findings("broker_away", {"connections": failed}) == []
-    assert findings("broker_away", {"connections": [answering, *failed[1:]]}) == []
-    at_once = [attempt(number, is_refused=True) for number in range(3)]
-    assert findings("broker_away", {"connections": [answering, *at_once]}) == []
+    for bad, words in (
+        (answered_by_it(9.5, None, status="unanswered"), "; it left 1 write unanswered"),
+        (request(20 * S, status="error", error_code=19), "; 1 write failed for want of replicas"),
+        (request(20 * S, 8 * S), "; the longest write meanwhile took 8.0 s"),
+    ):
+        text = away(connections=connections, requests=[*requests, bad])
+        assert "; it was back 31.0 s after its last answer" in text
+        assert words in text
+    # A heartbeat or a fetch that was waiting there is no loss.
+    fetch = answered_by_it(9.5, None, status="unanswered", api_name="Fetch", api_key=1)
+    assert findings("broker_away", {**tables, "requests": [*requests, fetch]}) == []
+
+
+def test_a_controller_that_is_away_is_called_one() -> None:
+    beat = answered_by_it(1, api_key=63, api_name="BrokerHeartbeat")
+    text = away(connections=[serving(9, 0), *refusing()], requests=[beat])
+    assert "; the address is a controller's; it was not seen" in text
+
+
+def asks(*seconds: float, **changes: Any) -> list[Any]:
+    metadata = {"api_name": "Metadata", "api_key": 3, **changes}
+    return [request(int(at_s * S), **metadata) for at_s in seconds]
+
+
+def test_metadata_is_stormed_for_only_as_long_as_requests_follow_each_other() -> None:
+    often = [float(n) for n in range(31)]
+    [text] = texts(findings("metadata_storm", {"requests": asks(*often, 60, 90)}))
+    assert text == (
+        "31 Metadata requests in 30.0 s on 1 connection, 0 answered with an error; "
+        "meanwhile it neither produced nor fetched"
+    )
+    # 14 in 41 s, 13 of them in 10 s.
+    assert findings("metadata_storm", {"requests": asks(*(n * 0.8 for n in range(13)), 41)}) == []
+    assert findings("metadata_storm", {"requests": asks(*often[:15], *(n + 6 for n in often))})
+    assert findings("metadata_storm", {"requests": asks(*often[:25], 40, 50, 60)}) == []
+
+
+def test_a_storm_of_metadata_says_whether_the_client_makes_progress() -> None:
+    often = asks(*range(31))
+    some = [request(n * S, status="ok" if n % 2 else "error", error_code=6) for n in range(10)]
+    other = [request(S, client_id="another")]
+    [text] = texts(findings("metadata_storm", {"requests": [*often, *some, *other]}))
+    assert text.endswith("; meanwhile 5 of 10 requests to produce or to fetch succeeded")
+
+
+def test_a_client_that_looks_for_a_broker_that_is_away_does_not_storm() -> None:
+    often = asks(*range(31))
+    ip = often[0].client_ip
+    for failed_s, client_ip, found in ((10, ip, 0), (-1, ip, 1), (31, ip, 1), (10, "10.3.3.3", 1)):
+        failed = attempt(1, is_refused=True, at_s=failed_s, client_ip=client_ip)
+        tables: Tables = {"requests": often, "connections": [failed]}
+        assert len(findings("metadata_storm", tables)) == found
+    # What the broker says of a topic is no matter of another broker.
+    wrong = asks(*range(31), status="error", error_code=3)
+    failed = attempt(1, is_refused=True, at_s=10, client_ip=ip)
+    tables = {"requests": wrong, "connections": [failed]}
+    assert len(findings("metadata_storm", tables)) == 1
 
 
 WHOLE = {
@@ -715,13 +919,62 @@ def test_failed_tls_connections_are_neither_encrypted_traffic_nor_a_storm() -> N
     assert findings("tls_failed", {"connections": refused})
 
 
-def test_a_slow_broker_is_compared_with_the_slowest_other_broker() -> None:
-    def answered_by(ip: str, latency_ms: int) -> list[Any]:
-        return [
-            request(number * S, latency_ns=latency_ms * MS, broker_time_ns=None, broker_ip=ip)
-            for number in range(100)
-        ]
+def answered_by(ip: str, latency_ms: int, **changes: Any) -> list[Any]:
+    times = {"latency_ns": latency_ms * MS, "broker_time_ns": None}
+    return [request(number * S, broker_ip=ip, **{**times, **changes}) for number in range(100)]
 
+
+def test_a_slow_broker_is_compared_with_the_slowest_other_broker() -> None:
     middle = [*answered_by("1", 10), *answered_by("2", 40), *answered_by("3", 150)]
     found = findings("slow_broker", {"requests": middle})
     assert [finding.concerns["broker"] for finding in found] == ["3:9092"]
+
+
+def test_brokers_are_compared_with_others_that_do_the_same() -> None:
+    fetch = {"api_name": "Fetch", "api_key": 1}
+    fast = [*answered_by("1", 1, **fetch), *answered_by("2", 1, **fetch)]
+    for asker, port, is_slow in (
+        ("indexer", 9092, True),
+        # Brokers copy from the third, consumers read from the others.
+        ("broker-2-fetcher-0", 9092, False),
+        ("broker-x-fetcher-0", 9092, True),
+        ("raft-client-2", 9093, False),
+        ("indexer", 9093, True),
+    ):
+        other = answered_by("3", 100, client_id=asker, broker_port=port, **fetch)
+        assert bool(findings("slow_broker", {"requests": [*fast, *other]})) is is_slow, asker
+    # A controller answers ApiVersions more slowly than brokers do, but like another controller.
+    asked = {"api_name": "ApiVersions", "api_key": 18}
+    fast = [*answered_by("1", 1, **asked), *answered_by("2", 1, **asked)]
+    slow = answered_by("3", 100, broker_port=9093, **asked)
+    vote = request(broker_ip="3", broker_port=9093, api_key=52, api_name="Vote")
+    assert findings("slow_broker", {"requests": [*fast, *slow]})
+    assert findings("slow_broker", {"requests": [*fast, *slow, vote]}) == []
+    # Brokers of the same port say more than those of another listener.
+    alike = answered_by("4", 100, broker_port=9093, **asked)
+    assert findings("slow_broker", {"requests": [*fast, *slow, *alike]}) == []
+
+
+def test_a_slow_broker_is_slow_from_its_first_slow_request_to_its_last() -> None:
+    rows = [*answered_by("1", 10), *answered_by("2", 10)]
+    rows[150:170] = [row._replace(latency_ns=90 * MS) for row in rows[150:170]]
+    [finding] = findings("slow_broker", {"requests": rows})
+    assert (finding.first_time_ns, finding.last_time_ns) == (START_NS + 50 * S, START_NS + 69 * S)
+    assert finding.what.startswith("20 of 100 requests took more than 10.0 ms")
+
+
+def test_brokers_that_copy_partitions_are_no_clients_with_much_traffic() -> None:
+    def fetched(name: str, size: int) -> Any:
+        return request(client_id=name, api_name="Fetch", api_key=1, response_bytes=size)
+
+    others = [fetched(f"c{n}", 1_000) for n in range(9)]
+    for name, found in (("broker-1-fetcher-0", 0), ("broker-1", 1), ("raft-client-1", 0)):
+        assert len(findings("hot_client", {"requests": [*others, fetched(name, 10**6)]})) == found
+
+
+def test_a_partition_of_many_is_hot_if_it_has_a_good_part_of_the_bytes() -> None:
+    for others, found in ((10, 1), (300, 0)):
+        parts = [partition("orders", n, record_bytes=10_000) for n in range(others)]
+        hot = partition("orders", others, record_bytes=100_000)
+        tables: Tables = {"requests": [request(partitions=[*parts, hot])]}
+        assert len(findings("hot_partition", tables)) == found

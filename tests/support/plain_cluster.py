@@ -32,6 +32,7 @@ METADATA_COLUMNS = [
     *("kind", "cluster_id", "node_id", "host", "port", "rack", "is_controller", "is_fenced"),
     *("key_type", "key", "topic", "topic_id", "partition", "leader_id", "leader_epoch"),
     *("replica_count", "isr_count", "offline_count", "error_code", "error_name"),
+    "announced",
 ]
 
 
@@ -428,10 +429,17 @@ def hints(request: Body | None, response: Body, version: int) -> Entries:
         yield ("hint", broker["nodeId"]), node("broker", broker, broker["nodeId"])
 
 
+def versions(request: Body | None, response: Body, version: int) -> Entries:
+    keys = [f"{api['apiKey']}:{api['minVersion']}-{api['maxVersion']}" for api in response["apiKeys"]]
+    if keys:
+        yield ("versions",), {"kind": "versions", "announced": " ".join(keys)}
+
+
 METADATA: dict[str | None, Callable[[Body | None, Body, int], Entries]] = {
     "METADATA": metadata,
     "DESCRIBE_CLUSTER": cluster,
     "FIND_COORDINATOR": coordinators,
     "PRODUCE": hints,
     "FETCH": hints,
+    "API_VERSIONS": versions,
 }

@@ -174,6 +174,8 @@ class FailureDetails:
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
+_LAST_WITHOUT_TAGS = 2
+"""The last version of ApiVersions whose responses have a list of fixed-size items."""
 _RECORDS_WITHIN_BYTES = 640
 """Within how many bytes of a Produce request's body the first records begin: only two names come
 before them."""
@@ -316,6 +318,8 @@ class MessageReader:
                 body = DecodedBody(None, None, kind, detail)
             else:
                 body = self._body(frame, at, plan)
+                if api_key == API_VERSIONS and body.problem is AnomalyKind.MISSING_BYTES:
+                    body = self._without_versions(frame, at, plan) or body
         if body.read_as == NO_VERSION:
             detail = self._failures.with_guess(body.detail, frame, api_key, api_version)
             return DecodedBody(None, None, body.problem, detail)
@@ -438,6 +442,25 @@ class MessageReader:
         left_over = 0 if is_padding(frame, end) else frame.length - end
         detail = f"byte {end}: {LEFT_OVER}"
         return DecodedBody(encoded, plan.version, AnomalyKind.TRAILING_BYTES, detail, left_over)
+
+    def _without_versions(self, frame: Frame, at: int, plan: DecodePlan) -> DecodedBody | None:
+        """Read an ApiVersions response that lacks bytes as if it announced nothing.
+
+        No row needs what it announces. None if other bytes are missing, or if nobody knows where
+        the list ends: from version 3 on, its items have tags.
+        """
+        if plan.decode is None or plan.version is None or plan.version > _LAST_WITHOUT_TAGS:
+            return None
+        try:
+            (items,) = _INT32(frame.read(at + 2, 4))
+            behind = at + 6 + items * 6
+            if items < 0 or behind > frame.length:
+                return None
+            body = b"".join((frame.read(at, 2), bytes(4), frame.read(behind, frame.length - behind)))
+            plan.decode.read(body, 0)
+        except WireError:
+            return None
+        return DecodedBody(self._encoded(plan.decode), plan.version, None)
 
     def _encoded(self, decode: BodyDecoder) -> EncodedFields:
         """Return the body that was decoded last, copied to the tape that is shared by bodies."""

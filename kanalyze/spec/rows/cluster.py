@@ -131,12 +131,12 @@ OFFSETS = ("committed_offset", "committed_leader_epoch")
 
 
 class MetadataEntry(NamedTuple):
-    """A broker, the leader of a partition, or a coordinator, as a response names it."""
+    """A broker, the leader of a partition, a coordinator, or versions, as a response names it."""
 
     kind: Annotated[
         str,
-        "broker, controller (named by a controller's own listener), coordinator, partition, or "
-        "topic (if it has no partitions, or an error)",
+        "broker, controller (named by a controller's own listener), coordinator, partition, "
+        "topic (if it has no partitions, or an error), or versions (of an ApiVersions response)",
     ]
     cluster_id: Annotated[str | None, "broker, controller"] = None
     node_id: Annotated[Int32 | None, "broker, controller, coordinator: its id; null for none"] = (
@@ -163,6 +163,10 @@ class MetadataEntry(NamedTuple):
     offline_count: Annotated[Int32 | None, "number of replicas offline; Metadata v5+"] = None
     error_code: Annotated[Int16 | None, "of the topic, partition or coordinator"] = None
     error_name: Annotated[str | None, "its name; NONE for 0"] = None
+    announced: Annotated[
+        str | None,
+        "versions: the oldest and newest version of each API, by its key: 0:3-13 1:4-17",
+    ] = None
 
 
 GROUP_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(GroupEvent))

@@ -47,8 +47,8 @@ TABLES: dict[str, TableSpec] = {
         ),
         TableSpec(
             "metadata",
-            "one broker, leader of a partition, or coordinator, when it first appears on a "
-            "connection or when it changes",
+            "one broker, leader of a partition, coordinator, or set of announced versions, when it "
+            "first appears on a connection or when it changes",
             METADATA_COLUMNS,
         ),
         TableSpec(

@@ -1,4 +1,4 @@
-"""The facts about the cluster in an exchange: brokers, leaders of partitions, coordinators.
+"""The facts about the cluster in an exchange: brokers, leaders, coordinators, versions.
 
 In: the values of the two bodies of an exchange. Out: :class:`MetadataEntry` for what is new or
 changed on its connection.
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = ["METADATA_FIELDS", "SeenMetadata", "hinting", "metadata_entries"]
+__all__ = ["API_VERSIONS", "METADATA_FIELDS", "SeenMetadata", "hinting", "metadata_entries"]
 
-_PRODUCE, _FETCH = 0, 1
+_PRODUCE, _FETCH, API_VERSIONS = 0, 1, 18
 _ENDPOINTS = tuple(f"NodeEndpoints.{name}" for name in ("NodeId", "Host", "Port", "Rack"))
 _ONE_COORDINATOR = ("NodeId", "Host", "Port")
 _PARTITION = (
@@ -64,6 +64,7 @@ METADATA_FIELDS: FieldPaths = {
             *(f"Coordinators.{name}" for name in _ONE_COORDINATOR),
         ),
     ),
+    API_VERSIONS: ((), ("ApiKeys",)),
     60: ((), ("ErrorCode", "EndpointType", "ClusterId", "ControllerId", "Brokers")),
 }
 """The fields to decode of the APIs whose messages have facts about the cluster."""
@@ -87,6 +88,7 @@ _STATES = {
     "coordinator": ("SS", "iSii"),
     "broker": ("is", "SiSSBB"),
     "controller": ("is", "SiSSBB"),
+    "versions": ("SS", "s"),
 }
 """For each kind, the types of the two keys and of the values, in the notation of
 :func:`kanalyze.common.plain_values.fields`."""
@@ -187,11 +189,22 @@ def _hints(_version: int, _: _Values | None, response: _Values) -> Iterator[Keye
         yield _broker(("broker", broker["NodeId"], "hint"), broker, (None, None, None))
 
 
+def _versions(_version: int, _: _Values | None, response: _Values) -> Iterator[KeyedValue]:
+    """Yield what a broker announces; a response with an error may have no APIs."""
+    ranges = {
+        api["ApiKey"]: f"{api['ApiKey']}:{api['MinVersion']}-{api['MaxVersion']}"
+        for api in response["ApiKeys"]
+    }
+    if ranges:
+        yield ("versions", None, None), (" ".join(ranges.values()),)
+
+
 _READERS: dict[int, Callable[[int, _Values | None, _Values], Iterator[KeyedValue]]] = {
     _PRODUCE: _hints,
     _FETCH: _hints,
     3: _metadata,
     10: _coordinators,
+    API_VERSIONS: _versions,
     60: _cluster,
 }
 
@@ -306,6 +319,8 @@ def _lines(
             error_code=code,
             error_name=error_name(code),
         )
+    elif kind == "versions":
+        yield MetadataEntry(kind, announced=value[0])
     else:
         host, port, rack, cluster_id, fenced, is_controller = value
         yield MetadataEntry(

@@ -19,7 +19,13 @@ from kanalyze.spec.rows.cluster import (
     GroupEvent,
     MetadataEntry,
 )
-from kanalyze.tables.cluster.brokers import METADATA_FIELDS, SeenMetadata, hinting, metadata_entries
+from kanalyze.tables.cluster.brokers import (
+    API_VERSIONS,
+    METADATA_FIELDS,
+    SeenMetadata,
+    hinting,
+    metadata_entries,
+)
 from kanalyze.tables.cluster.fields import BodyFields, more_fields
 from kanalyze.tables.cluster.groups import (
     GROUP_FIELDS,
@@ -60,6 +66,8 @@ _NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, PartitionOffset, Met
 """Values that may name a topic."""
 
 
+_MOST_ANSWERS = 64
+"""Different responses to ApiVersions that are kept: brokers of one cluster have one or a few."""
 _Lines: TypeAlias = "tuple[array[int], dict[str, ColumnValues]]"
 """The row of each line in its block, and the columns of the lines."""
 
@@ -109,6 +117,7 @@ class ClusterReader:
         self._bodies = BodyFields(catalog, extractors)
         self._group_apis = frozenset(_group_fields(offsets=offsets) if _GROUPS in tables else ())
         self._has_metadata = _METADATA in tables
+        self._announced: dict[tuple[int | None, object], list[Any]] = {}
 
     def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
         """Return the facts in exchanges, in their order; ``block`` has their rows."""
@@ -128,6 +137,8 @@ class ClusterReader:
                 # Most are heartbeats without an error, which have no lines.
                 if key != HEARTBEAT or status.codes[row] != fine:
                     self._add(facts, row, _GROUPS, exchange)
+            elif self._has_metadata and key == API_VERSIONS:
+                self._add_announced(facts, row, exchange)
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS
@@ -148,6 +159,21 @@ class ClusterReader:
             items = metadata_entries(key, exchange.key_version, request, response)
         if items:
             facts.append(ClusterFacts(row, table, items))
+
+    def _add_announced(self, facts: list[ClusterFacts], row: int, exchange: Exchange) -> None:
+        """Add what a broker announces. Each connection asks, and nearly all get the same answer."""
+        response = exchange.response
+        if response is None or response.encoded_fields is None:
+            return
+        answer = (response.version, response.encoded_fields.state())
+        items = self._announced.get(answer)
+        if items is None:
+            values = self._bodies.values(response, API_VERSIONS, "response")
+            items = metadata_entries(API_VERSIONS, exchange.key_version, None, values)
+            if len(self._announced) < _MOST_ANSWERS:
+                self._announced[answer] = items
+        if items:
+            facts.append(ClusterFacts(row, _METADATA, items))
 
 
 class ClusterLines:

@@ -28,6 +28,17 @@ from tests.support.plain_cluster import (
     topic_names,
 )
 
+from tests.support.traffic import (
+    TO_CLIENT,
+    Line,
+    answers,
+    asks,
+    body,
+    capture_of,
+    produce,
+    produce_answer,
+)
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -99,7 +110,7 @@ def test_the_captures_have_every_kind_of_fact() -> None:
         events |= {line["event"] for _, line in expected["groups"]}
         kinds |= {line["kind"] for _, line in expected["metadata"]}
     assert events == {"join", "sync", "leave", "heartbeat", "commit", "fetch_offsets"}
-    assert kinds == {"broker", "coordinator", "partition", "topic"}
+    assert kinds == {"broker", "coordinator", "partition", "topic", "versions"}
 
 
 @pytest.mark.parametrize("capture", ["groups", "next-groups", "basics"])
@@ -214,3 +225,38 @@ def test_a_body_with_too_many_values_gives_no_lines(monkeypatch: pytest.MonkeyPa
     found = tables("groups", *CHECKED_COLUMNS)
     assert len(found["requests"]) == len(messages("groups"))
     assert len(found["metadata"]) < len(plain("groups", messages("groups"))["metadata"])
+
+
+def asked_for_versions(version: int, lost: slice | None) -> bytes:
+    """A connection that begins with ApiVersions; some bytes of the response are not captured."""
+    packets: list[bytes] = []
+    line = Line(packets).open()
+    apis = [{"apiKey": key, "minVersion": key, "maxVersion": 2 * key} for key in range(50)]
+    answer = answers(18, version, 1, body(18, "response", version, apiKeys=apis, throttleTimeMs=7))
+    line.client(asks(18, version, 1, body(18, "request", version)))
+    if lost is None:
+        line.broker(answer)
+    else:
+        line.broker(answer[: lost.start]).loses(TO_CLIENT, lost.stop - lost.start)
+        line.broker(answer[lost.stop :])
+    for number in (2, 3):
+        line.client(produce(number, 3)).broker(produce_answer(number, 3))
+    return capture_of(packets)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_list_of_versions_with_a_hole_changes_no_row(version: int, tmp_path: Path) -> None:
+    file = tmp_path / "versions.pcap"
+    for lost, lines in ((None, 1), (slice(40, 100), 0)):
+        file.write_bytes(asked_for_versions(version, lost))
+        rows = []
+        for tables in ((), ("metadata",)):
+            with Database(max_memory_bytes=1 << 28, threads=1) as database:
+                fill(database, Analysis([str(file)]), tables)
+                rows.append(database.ask(f"FROM {ROWS}.requests").to_pylist())
+        assert rows[0] == rows[1]
+        assert (rows[0][0]["api_name"], rows[0][0]["status"]) == ("ApiVersions", "ok")
+        assert rows[0][0]["throttle_time_ms"] == (7 if version else None)
+        announced = [line.announced for line in kanalyze.metadata(file)]
+        assert len(announced) == lines
+        assert announced == [] or announced[0].startswith("0:0-0 1:1-2 2:2-4 3:3-6 ")

@@ -3,8 +3,8 @@
 -- severity: 78
 -- show: connections
 -- sure: likely: connections to an address failed, while earlier or later ones succeeded.
--- why: Partitions that it leads have no leader until the other brokers notice, and clients that know no other broker cannot work.
--- repair: See when it began, and read the logs of the broker and of its kernel for that time: a restart, out of memory, a full disk, a new certificate or port. A full backlog of connections (SYNs without an answer) looks the same.
+-- why: Partitions that a broker leads have no leader until the others notice; without a controller the others elect one; clients that know no other broker cannot work.
+-- repair: See when it began, and read the logs of the broker and of its kernel for that time: a restart, out of memory, a full disk, a new certificate or port. If it answered on open connections meanwhile, it ran: look at its backlog of connections (SYNs without an answer), and for a firewall.
 -- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
 -- parameter least_attempts = 3: minimum number of failed connections
 -- parameter least_span_s = 1: minimum seconds over which they fail
@@ -12,22 +12,42 @@ SELECT
     broker_ip,
     broker_port,
     concat(
-        number_text(count(*) FILTER (WHERE is_vain), 'connection'), ' of ',
-        number_text(count(DISTINCT CASE WHEN is_vain THEN client_ip END), 'client'), ' in ',
-        in_s(max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)),
-        ' s failed: ', count(*) FILTER (WHERE is_vain AND closed_by = 'broker'), ' refused, ',
-        count(*) FILTER (WHERE is_vain AND closed_by IS DISTINCT FROM 'broker'), ' not answered; ',
-        number_text(count(*) FILTER (WHERE is_served), 'other'), ' succeeded'
+        number_text(attempts, 'connection'), ' of ', number_text(clients, 'client'), ' in ',
+        in_s(last_ns - first_ns), ' s failed: ', refused, ' refused, ', attempts - refused,
+        ' not answered; ', number_text(served_ever, 'other'), ' succeeded',
+        CASE WHEN served_between > 0 THEN concat(', of which ', served_between, ' meanwhile') ELSE '' END,
+        CASE WHEN is_controller THEN '; the address is a controller''s' ELSE '' END,
+        CASE
+            WHEN answered > 0
+                THEN concat(
+                    '; but on connections that were open it answered ', number_text(answered, 'request'),
+                    ' meanwhile'
+                )
+            ELSE ''
+        END,
+        CASE
+            WHEN back_ns IS NULL THEN '; it was not seen to come back'
+            WHEN left_ns IS NULL THEN ''
+            ELSE concat('; it was back ', in_s(back_ns - left_ns), ' s after its last answer')
+        END,
+        CASE WHEN lost > 0 THEN concat('; it left ', number_text(lost, 'write'), ' unanswered') ELSE '' END,
+        CASE
+            WHEN refused_writes > 0
+                THEN concat('; ', number_text(refused_writes, 'write'), ' failed for want of replicas')
+            ELSE ''
+        END,
+        CASE
+            WHEN longest_write_ns IS NULL THEN ''
+            ELSE concat('; the longest write meanwhile took ', in_s(longest_write_ns), ' s')
+        END
     ) AS what,
-    count(*) FILTER (WHERE is_vain) AS weight,
-    min(CASE WHEN is_vain THEN start_ns END) AS first_time_ns,
-    max(CASE WHEN is_vain THEN start_ns END) AS last_time_ns,
-    min(CASE WHEN is_vain THEN first_packet END) AS first_packet
-FROM attempts
-GROUP BY broker_ip, broker_port
-HAVING
-    count(*) FILTER (WHERE is_vain) >= $least_attempts
-    AND count(*) FILTER (WHERE is_served) > 0
-    AND max(CASE WHEN is_vain THEN start_ns END) - min(CASE WHEN is_vain THEN start_ns END)
-    >= $least_span_s * 1000000000
+    attempts AS weight,
+    from_ns AS first_time_ns,
+    last_ns AS last_time_ns,
+    first_packet
+FROM outages
+WHERE
+    NOT is_orderly
+    AND attempts >= $least_attempts
+    AND last_ns - first_ns >= $least_span_s * 1000000000
 ORDER BY weight DESC, broker_ip, broker_port

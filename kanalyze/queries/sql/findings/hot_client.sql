@@ -19,7 +19,11 @@ WITH of_clients AS (
         max(last_time_ns) AS last_time_ns,
         min(first_packet) AS first_packet
     FROM request_sums
-    WHERE is_request AND (is_produce OR is_fetch)
+    WHERE
+        is_request
+        AND (is_produce OR is_fetch)
+        -- Brokers copy partitions from each other as fast as these are written.
+        AND NOT is_replica_client(client_id)
     GROUP BY client_id, is_produce
 ),
 compared AS (

@@ -2,10 +2,11 @@
 --
 -- severity: 30
 -- sure: certain: the bytes are those of the records. Partitions without traffic in the capture do not count.
--- why: One broker and one consumer of each group do most of the work; more partitions or members do not help.
+-- why: Its broker and one consumer of each group have far more work than the others; more partitions or members do not help.
 -- repair: Look at the keys of the records: if one is most frequent (null replaced by a constant, one large customer), use a key with more parts, or a partitioner that spreads it. Records without a key are spread automatically.
 -- only if requests: bool_or(is_record_api(api_name))
 -- parameter least_ratio = 5: minimum ratio to the mean of the topic's partitions
+-- parameter least_share = 0.25: minimum share of the topic's bytes: with many partitions, several times the mean is little
 -- parameter least_partitions = 6: minimum number of the topic's partitions to compare with
 -- parameter least_bytes = 10000: minimum bytes of records
 WITH of_partitions AS (
@@ -47,5 +48,6 @@ WHERE
     parts >= $least_partitions
     AND all_bytes > 0
     AND bytes >= $least_bytes
+    AND bytes >= $least_share * all_bytes
     AND bytes * parts >= $least_ratio * all_bytes
 ORDER BY weight DESC, topic, api_name, "partition"

@@ -2,42 +2,101 @@
 --
 -- severity: 72
 -- sure: likely: clients send so many Metadata requests after errors, or if a topic does not exist.
--- why: The client makes no progress, and each request is answered from the whole cluster's metadata; many such clients load every broker.
--- repair: UNKNOWN_TOPIC_OR_PARTITION: correct the topic's name, or create the topic. LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: look at the brokers that should lead. Without an error: metadata.max.age.ms (topic.metadata.refresh.interval.ms) is far too short, or connections fail.
+-- why: Each request is answered from the whole cluster's metadata, so many such clients load every broker; one that does nothing else meanwhile makes no progress.
+-- repair: UNKNOWN_TOPIC_OR_PARTITION: correct the topic's name, or create the topic. LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: look at the brokers that should lead. Without an error: look for what else of the client fails; if nothing does, metadata.max.age.ms (topic.metadata.refresh.interval.ms) is far too short.
 -- only if requests: max(CASE WHEN api_name = 'Metadata' THEN request_start_ns END) - min(CASE WHEN api_name = 'Metadata' THEN request_start_ns END) >= $least_span_s * 1000000000
--- parameter longest_between_s = 5: maximum mean of the seconds between requests on a connection
+-- parameter longest_between_s = 5: maximum seconds between two requests on a connection; after more, it has stopped
 -- parameter least_span_s = 30: minimum seconds over which this goes on
-WITH of_connections AS (
+WITH asked AS (
     -- Not by client id: a tool that is started again and again has the same id each time.
     SELECT
         client_id,
         client_ip,
         connection,
         connection_number,
+        is_error,
+        request_start_ns,
+        request_packet,
+        CASE
+            WHEN
+                request_start_ns - lag(request_start_ns) OVER (
+                    PARTITION BY connection, connection_number ORDER BY request_start_ns
+                ) <= $longest_between_s * 1000000000
+                THEN 0
+            ELSE 1
+        END AS begins
+    FROM measured
+    WHERE api_name = 'Metadata' AND request_start_ns IS NOT NULL
+),
+numbered AS (
+    SELECT
+        *,
+        sum(begins) OVER (
+            PARTITION BY connection, connection_number
+            ORDER BY request_start_ns
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS run
+    FROM asked
+),
+runs AS (
+    SELECT
+        client_id,
+        client_ip,
+        connection,
+        connection_number,
+        run,
         count(*) AS requests,
         count(*) FILTER (WHERE is_error) AS failed,
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
-    FROM measured
-    WHERE api_name = 'Metadata' AND request_start_ns IS NOT NULL
-    GROUP BY client_id, client_ip, connection, connection_number
+    FROM numbered
+    GROUP BY client_id, client_ip, connection, connection_number, run
+    HAVING max(request_start_ns) - min(request_start_ns) >= $least_span_s * 1000000000
 ),
-asked AS (
+-- While a broker cannot be reached, clients ask who leads instead.
+searching AS (
+    SELECT DISTINCT
+        runs.connection,
+        runs.connection_number,
+        runs.run
+    FROM runs
+    JOIN attempts
+        ON runs.client_ip = attempts.client_ip
+        AND attempts.start_ns BETWEEN runs.first_time_ns AND runs.last_time_ns
+    WHERE attempts.is_vain
+),
+storms AS (
     SELECT
-        client_id,
-        client_ip,
-        count(*) AS connections,
-        sum(requests) AS requests,
-        sum(failed) AS failed,
-        min(first_time_ns) AS first_time_ns,
-        max(last_time_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
-    FROM of_connections
-    WHERE
-        last_time_ns - first_time_ns >= $least_span_s * 1000000000
-        AND last_time_ns - first_time_ns <= $longest_between_s * 1000000000 * (requests - 1)
-    GROUP BY client_id, client_ip
+        runs.client_id,
+        runs.client_ip,
+        count(DISTINCT concat(runs.connection, ' ', runs.connection_number)) AS connections,
+        sum(runs.requests) AS requests,
+        sum(runs.failed) AS failed,
+        min(runs.first_time_ns) AS first_time_ns,
+        max(runs.last_time_ns) AS last_time_ns,
+        min(runs.first_packet) AS first_packet
+    FROM runs
+    LEFT JOIN searching
+        ON runs.connection = searching.connection
+        AND runs.connection_number = searching.connection_number
+        AND runs.run = searching.run
+    WHERE searching.run IS NULL OR runs.failed > 0
+    GROUP BY runs.client_id, runs.client_ip
+),
+worked AS (
+    SELECT
+        storms.client_id,
+        storms.client_ip,
+        count(*) AS requests,
+        count(*) FILTER (WHERE measured.status IN ('ok', 'one_way')) AS succeeded
+    FROM storms
+    JOIN measured
+        ON storms.client_id IS NOT DISTINCT FROM measured.client_id
+        AND storms.client_ip = measured.client_ip
+        AND measured.request_start_ns BETWEEN storms.first_time_ns AND storms.last_time_ns
+    WHERE measured.is_produce OR measured.is_fetch
+    GROUP BY storms.client_id, storms.client_ip
 ),
 told AS (
     SELECT
@@ -51,22 +110,32 @@ told AS (
     GROUP BY client_id, client_ip
 )
 SELECT
-    asked.client_id,
-    asked.client_ip,
+    storms.client_id,
+    storms.client_ip,
     CASE WHEN told.topics = 1 THEN told.topic END AS topic,
     'Metadata' AS api_name,
     concat(
-        requests, ' Metadata requests in ', in_s(last_time_ns - first_time_ns), ' s on ',
+        storms.requests, ' Metadata requests in ', in_s(last_time_ns - first_time_ns), ' s on ',
         number_text(connections, 'connection'), ', ',
         failed, ' answered with an error',
         CASE WHEN failed > 0 THEN concat(' (', error_names, ')') ELSE '' END,
-        CASE WHEN topics > 1 THEN concat(', of ', topics, ' topics') ELSE '' END
+        CASE WHEN topics > 1 THEN concat(', of ', topics, ' topics') ELSE '' END,
+        CASE
+            WHEN worked.requests IS NULL THEN '; meanwhile it neither produced nor fetched'
+            ELSE concat(
+                '; meanwhile ', worked.succeeded, ' of ', number_text(worked.requests, 'request'),
+                ' to produce or to fetch succeeded'
+            )
+        END
     ) AS what,
-    requests AS weight,
+    storms.requests AS weight,
     first_time_ns,
     last_time_ns,
     first_packet
-FROM asked
+FROM storms
+LEFT JOIN worked
+    ON storms.client_id IS NOT DISTINCT FROM worked.client_id
+    AND storms.client_ip = worked.client_ip
 LEFT JOIN told
-    ON asked.client_id IS NOT DISTINCT FROM told.client_id AND asked.client_ip = told.client_ip
-ORDER BY weight DESC, asked.client_id NULLS LAST, asked.client_ip
+    ON storms.client_id IS NOT DISTINCT FROM told.client_id AND storms.client_ip = told.client_ip
+ORDER BY weight DESC, storms.client_id NULLS LAST, storms.client_ip

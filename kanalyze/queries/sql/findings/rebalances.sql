@@ -2,7 +2,9 @@
 --
 -- A round is a generation of the group, or an epoch in groups of the newer protocol (KIP-848).
 -- Its cause is derived from the members of the round before, those that left, and those of the
--- round; reasons that clients send (KIP-800) are used if they say more.
+-- round; reasons that clients send (KIP-800) are used if they say more. Workers of Kafka Connect begin
+-- a round whenever a connector or a task is added, changed or removed: only those of their rounds count
+-- in which members came or went.
 --
 -- severity: 60
 -- sure: likely: the rounds are certain; their causes are derived from the members before and after, and those that left.
@@ -171,6 +173,18 @@ unexplained AS (
     WHERE known.round IS NULL
     GROUP BY rounds.group_id
 ),
+explained_rounds AS (
+    SELECT
+        group_id,
+        count(DISTINCT round) AS rounds
+    FROM explained
+    GROUP BY group_id
+),
+of_connect AS (
+    SELECT DISTINCT group_id
+    FROM groups
+    WHERE protocol_type = 'connect'
+),
 reasons AS (
     SELECT
         group_id,
@@ -190,7 +204,11 @@ SELECT
             ELSE concat(
                 CASE WHEN causes.causes IS NULL THEN ': ' ELSE '; ' END,
                 unexplained.rounds,
-                ' with the same members and topics, so new partitions, or a member that joined again'
+                CASE
+                    WHEN of_connect.group_id IS NULL
+                        THEN ' with the same members and topics, so new partitions, or a member that joined again'
+                    ELSE ' with the same workers, so other connectors or tasks'
+                END
             )
         END,
         CASE
@@ -207,4 +225,10 @@ FROM of_groups
 LEFT JOIN causes ON of_groups.group_id = causes.group_id
 LEFT JOIN unexplained ON of_groups.group_id = unexplained.group_id
 LEFT JOIN reasons ON of_groups.group_id = reasons.group_id
+LEFT JOIN explained_rounds ON of_groups.group_id = explained_rounds.group_id
+LEFT JOIN of_connect ON of_groups.group_id = of_connect.group_id
+WHERE
+    of_connect.group_id IS NULL
+    OR explained_rounds.rounds >= $least_rounds
+    OR of_groups.longest_ns >= $longest_round_s * 1000000000
 ORDER BY weight DESC, of_groups.group_id

@@ -1,51 +1,105 @@
 -- Clients whose versions the broker refuses.
 --
 -- severity: 90
--- sure: likely: UNSUPPORTED_VERSION is certain. A Kafka 4 broker closes the connection after a version that 4.0 removed (KIP-896), but it may close it for another reason.
--- why: These clients cannot work with this broker: they connect, send a request, are disconnected, and connect again.
--- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions. Remove settings that fix old versions (broker.version.fallback, api.version.request=false, api_version).
+-- sure: likely: UNSUPPORTED_VERSION, and what the broker announced, are certain. A Kafka 4 broker closes the connection after a version that 4.0 removed (KIP-896), but it may close it for another reason.
+-- why: These clients cannot work with this broker: they connect, send a request, are disconnected or wait in vain, and connect again.
+-- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions. Remove settings that fix old versions (broker.version.fallback, api.version.request=false, api_version). A client that sends what the broker did not announce: one of another system than the broker, or with such a setting.
+-- tables: metadata
 -- only if requests: bool_or(status = 'unanswered' OR error_code = 35)
 -- parameter least_requests = 1: minimum number of refused requests
 WITH refused AS (
     SELECT
-        requests.client_id,
-        requests.client_ip,
-        requests.broker_ip,
-        requests.broker_port,
-        requests.request_start_ns,
-        requests.request_packet,
-        requests.status,
-        concat(requests.connection, ' ', requests.connection_number) AS closed_connection,
-        concat(requests.api_name, ' v', requests.api_version) AS version
+        client_id,
+        client_ip,
+        broker_ip,
+        broker_port,
+        request_start_ns,
+        request_packet,
+        'broker' AS closed_by,
+        true AS is_answered,
+        concat(connection, ' ', connection_number) AS closed_connection,
+        concat(api_name, ' v', api_version) AS version,
+        '' AS announced
     FROM requests
-    JOIN connections USING (connection, connection_number)
-    LEFT JOIN removed_versions AS removed ON requests.api_key = removed.api_key
+    -- A client sends its newest ApiVersions first, and an older one after such a response.
+    WHERE error_code = 35 AND api_key <> 18
+    UNION ALL
+    SELECT
+        without_answer.client_id,
+        without_answer.client_ip,
+        without_answer.broker_ip,
+        without_answer.broker_port,
+        without_answer.request_start_ns,
+        without_answer.request_packet,
+        without_answer.closed_by,
+        false AS is_answered,
+        concat(without_answer.connection, ' ', without_answer.connection_number) AS closed_connection,
+        concat(without_answer.api_name, ' v', without_answer.api_version) AS version,
+        CASE
+            WHEN NOT is_unannounced THEN ''
+            WHEN highest_version IS NULL
+                THEN concat('; the broker announced no ', without_answer.api_name)
+            ELSE concat(
+                '; the broker announced ', without_answer.api_name, ' v', lowest_version, ' to ',
+                highest_version
+            )
+        END AS announced
+    FROM without_answer
+    LEFT JOIN removed_versions AS removed ON without_answer.api_key = removed.api_key
     WHERE
-        -- A client sends its newest ApiVersions first, and an older one after such a response.
-        (requests.error_code = 35 AND requests.api_key <> 18)
-        OR (
-            requests.api_version < removed.first_version
-            AND requests.status = 'unanswered'
-            AND connections.closed_by = 'broker'
+        without_answer.response_start_ns IS NULL
+        AND (
+            (
+                without_answer.api_version < removed.first_version
+                AND without_answer.closed_by = 'broker'
+            )
+            OR (without_answer.is_unannounced AND without_answer.closed_by IS NOT NULL)
         )
+),
+-- Each announcement once.
+told AS (
+    SELECT
+        client_id,
+        client_ip,
+        broker_ip,
+        broker_port,
+        array_to_string(list_sort(list(DISTINCT announced)), '') AS announced
+    FROM refused
+    GROUP BY client_id, client_ip, broker_ip, broker_port
 )
 SELECT
-    client_id,
-    client_ip,
-    broker_ip,
-    broker_port,
+    refused.client_id,
+    refused.client_ip,
+    refused.broker_ip,
+    refused.broker_port,
     concat(
         number_text(count(*), 'request'), ' refused: ',
-        array_to_string(list_sort(list(DISTINCT version)), ', '), '; ',
-        count(*) FILTER (WHERE status = 'error'), ' answered UNSUPPORTED_VERSION, ',
-        number_text(count(DISTINCT closed_connection) FILTER (WHERE status <> 'error'), 'time'),
-        ' the broker closed the connection'
+        array_to_string(list_sort(list(DISTINCT version)), ', '), max(told.announced), '; ',
+        count(*) FILTER (WHERE is_answered), ' answered UNSUPPORTED_VERSION, ',
+        number_text(
+            count(DISTINCT closed_connection) FILTER (WHERE NOT is_answered AND closed_by = 'broker'),
+            'time'
+        ),
+        ' the broker closed the connection',
+        CASE
+            WHEN count(*) FILTER (WHERE closed_by = 'client') = 0 THEN ''
+            ELSE concat(
+                ', ',
+                number_text(count(DISTINCT closed_connection) FILTER (WHERE closed_by = 'client'), 'time'),
+                ' the client, after it got no answer'
+            )
+        END
     ) AS what,
     count(*) AS weight,
-    min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    min(refused.request_start_ns) AS first_time_ns,
+    max(refused.request_start_ns) AS last_time_ns,
+    min(refused.request_packet) AS first_packet
 FROM refused
-GROUP BY client_id, client_ip, broker_ip, broker_port
+JOIN told
+    ON refused.client_id IS NOT DISTINCT FROM told.client_id
+    AND refused.client_ip = told.client_ip
+    AND refused.broker_ip = told.broker_ip
+    AND refused.broker_port = told.broker_port
+GROUP BY refused.client_id, refused.client_ip, refused.broker_ip, refused.broker_port
 HAVING count(*) >= $least_requests
 ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port

@@ -1,5 +1,9 @@
 -- A broker that is slower than the others.
 --
+-- Brokers are compared for the same API: controllers with controllers, the fetches of consumers, of
+-- other brokers and of raft apart, and with brokers of the same port if there are any, because a
+-- listener has the same port on all of them.
+--
 -- severity: 75
 -- sure: likely: several brokers answered the same API in the same capture; the network is subtracted if it was measured.
 -- why: Every client with partitions on it waits for it.
@@ -12,6 +16,11 @@
 WITH times AS (
     SELECT
         api_name,
+        CASE
+            WHEN NOT is_fetch OR NOT is_replica_client(client_id) THEN 'client'
+            WHEN client_id LIKE 'raft-%' THEN 'raft'
+            ELSE 'replica'
+        END AS asker,
         broker_ip,
         broker_port,
         coalesce(broker_time_ns, work_latency_ns) AS time_ns,
@@ -23,6 +32,7 @@ WITH times AS (
 binned AS (
     SELECT
         api_name,
+        asker,
         broker_ip,
         broker_port,
         amount_bin(time_ns) AS bin,
@@ -33,54 +43,94 @@ binned AS (
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
     FROM times
-    GROUP BY api_name, broker_ip, broker_port, amount_bin(time_ns)
+    GROUP BY api_name, asker, broker_ip, broker_port, amount_bin(time_ns)
 ),
 ranked AS (
     SELECT
         *,
-        CAST(sum(many) OVER (PARTITION BY api_name, broker_ip, broker_port ORDER BY bin) AS BIGINT)
+        CAST(sum(many) OVER (PARTITION BY api_name, asker, broker_ip, broker_port ORDER BY bin) AS BIGINT)
             AS up_to,
-        CAST(sum(many) OVER (PARTITION BY api_name, broker_ip, broker_port) AS BIGINT) AS of_all
+        CAST(sum(many) OVER (PARTITION BY api_name, asker, broker_ip, broker_port) AS BIGINT) AS of_all
     FROM binned
 ),
-of_brokers AS (
+of_addresses AS (
     SELECT
         api_name,
+        asker,
         broker_ip,
         broker_port,
         CAST(sum(many) AS BIGINT) AS requests,
-        bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99_ns,
-        min(first_time_ns) AS first_time_ns,
-        max(last_time_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
+        bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99_ns
     FROM ranked
-    GROUP BY api_name, broker_ip, broker_port
+    GROUP BY api_name, asker, broker_ip, broker_port
     HAVING sum(many) >= $least_requests
+),
+of_brokers AS (
+    SELECT
+        of_addresses.*,
+        controllers.broker_ip IS NOT NULL AS is_controller
+    FROM of_addresses
+    LEFT JOIN controllers
+        ON of_addresses.broker_ip = controllers.broker_ip
+        AND of_addresses.broker_port = controllers.broker_port
 ),
 compared AS (
     SELECT
-        own.*,
-        (
-            SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY others.p99_ns DESC)
-            FROM of_brokers AS others
-            WHERE
-                others.api_name = own.api_name
-                AND (others.broker_ip <> own.broker_ip OR others.broker_port <> own.broker_port)
+        own.api_name,
+        own.asker,
+        own.broker_ip,
+        own.broker_port,
+        own.requests,
+        own.p99_ns,
+        coalesce(
+            percentile_disc(0.5) WITHIN GROUP (ORDER BY others.p99_ns DESC)
+            FILTER (WHERE others.broker_port = own.broker_port),
+            percentile_disc(0.5) WITHIN GROUP (ORDER BY others.p99_ns DESC)
         ) AS others_p99_ns
     FROM of_brokers AS own
+    JOIN of_brokers AS others
+        ON own.api_name = others.api_name
+        AND own.asker = others.asker
+        AND own.is_controller = others.is_controller
+        AND (own.broker_ip <> others.broker_ip OR own.broker_port <> others.broker_port)
+    GROUP BY own.api_name, own.asker, own.broker_ip, own.broker_port, own.requests, own.p99_ns
+),
+slow AS (
+    SELECT *
+    FROM compared
+    WHERE p99_ns >= $least_ratio * others_p99_ns AND p99_ns >= $least_latency_ms * 1000000
 )
 SELECT
-    broker_ip,
-    broker_port,
-    api_name,
+    slow.broker_ip,
+    slow.broker_port,
+    slow.api_name,
     concat(
-        '99 % of ', requests, ' within ', in_ms(p99_ns), ' ms; of the other brokers within ',
-        in_ms(others_p99_ns), ' ms'
+        sum(binned.many), ' of ', slow.requests, ' requests took more than ',
+        in_ms(slow.others_p99_ns), ' ms, within which 99 % are answered by other brokers; its own 99 % within ',
+        in_ms(slow.p99_ns), ' ms',
+        CASE slow.asker
+            WHEN 'replica' THEN '; these are fetches of other brokers'
+            WHEN 'raft' THEN '; these are fetches of metadata from a controller'
+            ELSE ''
+        END
     ) AS what,
-    p99_ns / 1e6 AS weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
-FROM compared
-WHERE p99_ns >= $least_ratio * others_p99_ns AND p99_ns >= $least_latency_ms * 1000000
-ORDER BY weight DESC, broker_ip, broker_port, api_name NULLS LAST
+    slow.p99_ns / 1e6 AS weight,
+    min(binned.first_time_ns) AS first_time_ns,
+    max(binned.last_time_ns) AS last_time_ns,
+    min(binned.first_packet) AS first_packet
+FROM slow
+JOIN binned
+    ON slow.api_name = binned.api_name
+    AND slow.asker = binned.asker
+    AND slow.broker_ip = binned.broker_ip
+    AND slow.broker_port = binned.broker_port
+    AND slow.others_p99_ns < binned.lowest
+GROUP BY
+    slow.broker_ip,
+    slow.broker_port,
+    slow.api_name,
+    slow.asker,
+    slow.requests,
+    slow.p99_ns,
+    slow.others_p99_ns
+ORDER BY weight DESC, slow.broker_ip, slow.broker_port, slow.api_name NULLS LAST

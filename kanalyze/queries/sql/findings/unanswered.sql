@@ -1,43 +1,143 @@
 -- Requests that were never answered.
 --
+-- A broker answers the requests of a connection one after the other. So the first that waits is the
+-- one to explain: those behind it are only counted, and its own time begins with the answer before.
+--
 -- severity: 80
--- sure: likely: no response was captured before the connection closed, and nothing of the connection is missing.
+-- sure: likely: no response was captured before the connection closed, and nothing of the connection is missing; what the broker did for others meanwhile says why.
 -- why: The client waits for its request.timeout.ms, closes the connection, and tries again elsewhere.
--- repair: Look at what the broker did at that time: a long garbage collection, a full request queue, a disk that hangs, a crash (kernel log, out of memory).
+-- repair: A broker that answers nobody: look at what it did at that time (a long garbage collection, a full request queue, a disk that hangs, a crash, out of memory). One that answers others: a write with acks=all, or a commit, waits for replicas (kafka-topics.sh --describe --under-min-isr-partitions); any other request met a fault of its own, which the broker's log has. Skipped requests: look for a proxy in between, or for an error in the broker's log at that time.
+-- tables: metadata
 -- only if requests: bool_or(api_name NOT IN ('JoinGroup', 'SyncGroup') AND (status = 'unanswered' OR response_start_ns - request_end_ns >= $least_wait_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000))
 -- only if connections: bool_or(closed_by IS NOT NULL)
 -- parameter least_wait_s = 1: minimum seconds that the client waited; for a Fetch, in addition to its max.wait
 -- parameter most_retransmissions = 2: maximum number of packets that the client retransmitted; with more it is `sent_into_nothing`
-WITH waiting AS (
+WITH closed AS (
+    SELECT DISTINCT
+        connection,
+        connection_number,
+        closed_ns
+    FROM without_answer
+    WHERE closed_ns IS NOT NULL
+),
+spoken AS (
     SELECT
-        requests.client_id,
-        requests.api_name,
+        requests.request_id,
+        requests.connection,
+        requests.connection_number,
+        requests.request_start_ns,
+        CASE WHEN requests.response_start_ns <= closed.closed_ns THEN requests.response_start_ns END AS answered_ns
+    FROM requests
+    JOIN closed
+        ON requests.connection = closed.connection
+        AND requests.connection_number = closed.connection_number
+    WHERE requests.request_start_ns IS NOT NULL AND requests.status <> 'one_way'
+),
+followed AS (
+    SELECT
+        *,
+        max(answered_ns) OVER (
+            PARTITION BY connection, connection_number
+            ORDER BY request_start_ns, request_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS answered_before_ns,
+        count(answered_ns) OVER (
+            PARTITION BY connection, connection_number
+            ORDER BY request_start_ns, request_id
+            ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ) AS answered_later
+    FROM spoken
+),
+queued AS (
+    SELECT
+        request_id,
+        answered_before_ns,
+        answered_later,
+        sum(CASE WHEN answered_ns IS NULL AND answered_later = 0 THEN 1 ELSE 0 END) OVER (
+            PARTITION BY connection, connection_number
+            ORDER BY request_start_ns, request_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS ahead,
+        sum(CASE WHEN answered_ns IS NULL THEN 1 ELSE 0 END) OVER (
+            PARTITION BY connection, connection_number
+            ORDER BY request_start_ns, request_id
+            ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ) AS behind
+    FROM followed
+),
+waiting AS (
+    SELECT
+        without_answer.*,
+        queued.answered_later,
+        CASE WHEN queued.answered_later = 0 THEN coalesce(queued.behind, 0) ELSE 0 END AS behind,
+        CASE
+            WHEN queued.answered_before_ns > without_answer.request_end_ns
+                THEN queued.answered_before_ns
+            ELSE without_answer.request_end_ns
+        END AS from_ns
+    FROM without_answer
+    JOIN queued ON without_answer.request_id = queued.request_id
+    WHERE
+        coalesce(queued.ahead, 0) = 0
+        -- A member of a group waits for the other members.
+        AND without_answer.api_name NOT IN ('JoinGroup', 'SyncGroup')
+        -- The finding about versions says more.
+        AND NOT without_answer.is_unannounced
+        AND coalesce(without_answer.client_retransmitted_packets, 0) <= $most_retransmissions
+),
+long_waiting AS (
+    SELECT
+        *,
+        closed_ns - from_ns AS waited_ns,
+        -- The broker may have stopped only after it got the request.
+        from_ns + (closed_ns - from_ns) // 2 AS middle_ns
+    FROM waiting
+    WHERE
+        closed_ns - from_ns
+        >= $least_wait_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000
+),
+-- In tenths of a second: a wait would else be compared with every request of the broker.
+broker_moments AS (
+    SELECT
         requests.broker_ip,
         requests.broker_port,
-        requests.request_start_ns,
-        requests.request_packet,
-        requests.response_start_ns,
-        connections.closed_ns - requests.request_end_ns AS waited_ns,
-        CAST(coalesce(requests.max_wait_ms, 0) AS BIGINT) * 1000000 AS held_ns,
-        connections.client_retransmitted_packets,
-        connections.closed_by,
-        concat(requests.connection, ' ', requests.connection_number) AS closed_connection
+        coalesce(requests.response_start_ns, requests.request_start_ns) // 100000000 AS tenth,
+        count(requests.response_start_ns) AS answered,
+        count(*) AS asked
     FROM requests
-    JOIN connections USING (connection, connection_number)
-    WHERE
-        (
-            requests.status = 'unanswered'
-            -- A response after the client has closed the connection does not count.
-            OR (requests.response_start_ns > connections.closed_ns AND connections.closed_by = 'client')
-        )
-        -- A member of a group waits for the other members.
-        AND requests.api_name NOT IN ('JoinGroup', 'SyncGroup')
-        -- If the capture has gaps, or only one direction, the response may be in a missing part.
-        AND connections.client_lost_bytes = 0
-        AND connections.broker_lost_bytes = 0
-        -- A record of TLS that is cut short cannot be decrypted, so a response in it is missing too.
-        AND NOT (coalesce(connections.tls_decrypted, false) AND connections.broker_snapped_bytes > 0)
-        AND connections.broker_packets > 0
+    JOIN (SELECT DISTINCT broker_ip, broker_port FROM long_waiting) AS blamed
+        ON requests.broker_ip = blamed.broker_ip AND requests.broker_port = blamed.broker_port
+    GROUP BY
+        requests.broker_ip,
+        requests.broker_port,
+        coalesce(requests.response_start_ns, requests.request_start_ns) // 100000000
+),
+meanwhile AS (
+    SELECT
+        long_waiting.request_id,
+        sum(broker_moments.answered) AS answered,
+        sum(broker_moments.asked) AS asked
+    FROM long_waiting
+    JOIN broker_moments
+        ON long_waiting.broker_ip = broker_moments.broker_ip
+        AND long_waiting.broker_port = broker_moments.broker_port
+        AND broker_moments.tenth > long_waiting.middle_ns // 100000000
+        AND broker_moments.tenth < long_waiting.closed_ns // 100000000
+    WHERE long_waiting.answered_later = 0
+    GROUP BY long_waiting.request_id
+),
+judged AS (
+    SELECT
+        long_waiting.*,
+        coalesce(meanwhile.answered, 0) AS answered_others,
+        coalesce(meanwhile.asked, 0) AS asked_others,
+        CASE
+            WHEN long_waiting.answered_later > 0 THEN 'skipped'
+            WHEN coalesce(meanwhile.answered, 0) > 0 THEN 'waits alone'
+            ELSE 'nobody'
+        END AS cause
+    FROM long_waiting
+    LEFT JOIN meanwhile ON long_waiting.request_id = meanwhile.request_id
 )
 SELECT
     client_id,
@@ -51,23 +151,66 @@ SELECT
                 THEN concat(in_s(min(waited_ns)), ' to ')
             ELSE ''
         END,
-        in_s(max(waited_ns)), ' s; then ',
+        in_s(max(waited_ns)), ' s',
+        CASE
+            WHEN cause = 'skipped'
+                THEN concat(
+                    ': skipped, though ', number_text(max(answered_later), 'later request'),
+                    ' on the connection ', CASE WHEN max(answered_later) = 1 THEN 'was' ELSE 'were' END,
+                    ' answered'
+                )
+            ELSE ''
+        END,
+        CASE
+            WHEN sum(behind) > 0
+                THEN concat(', and ', number_text(sum(behind), 'request'), ' behind')
+            ELSE ''
+        END,
+        '; then ',
         CASE
             WHEN count(*) FILTER (WHERE closed_by = 'broker') = 0 THEN 'the client closed the connection'
             WHEN count(*) FILTER (WHERE closed_by = 'client') = 0 THEN 'the broker closed the connection'
             ELSE concat(
-                'the client closed ', count(DISTINCT closed_connection) FILTER (WHERE closed_by = 'client'),
+                'the client closed ',
+                count(DISTINCT concat(connection, ' ', connection_number))
+                FILTER (WHERE closed_by = 'client'),
                 ' of the connections, the broker the others'
             )
         END,
         CASE
             WHEN count(response_start_ns) > 0
-                THEN concat('; ', count(response_start_ns), ' answered after that')
+                THEN concat(', and ', number_text(count(response_start_ns), 'answer'), ' came too late')
             ELSE ''
         END,
         CASE
-            WHEN max(client_retransmitted_packets) = 0
-                THEN '; its TCP acknowledged them: the broker''s process hangs, not its machine or the network'
+            WHEN cause = 'waits alone'
+                THEN concat(
+                    '; meanwhile the broker answered ', number_text(min(answered_others), 'other request'),
+                    ', so its process runs',
+                    CASE
+                        WHEN bool_or(api_name = 'Produce' AND acks = -1)
+                            THEN ': a write with acks=all waits for replicas'
+                        WHEN bool_or(api_name IN ('OffsetCommit', 'TxnOffsetCommit'))
+                            THEN ': a commit waits for replicas'
+                        ELSE ''
+                    END
+                )
+            WHEN cause = 'nobody'
+                THEN concat(
+                    CASE
+                        WHEN min(asked_others) > 0
+                            THEN concat(
+                                '; meanwhile the broker answered none of ',
+                                number_text(min(asked_others), 'other request')
+                            )
+                        ELSE '; nobody else asked the broker meanwhile'
+                    END,
+                    CASE
+                        WHEN max(client_retransmitted_packets) = 0
+                            THEN '; its TCP acknowledged them: its process hangs, not its machine or the network'
+                        ELSE ''
+                    END
+                )
             ELSE ''
         END
     ) AS what,
@@ -75,9 +218,7 @@ SELECT
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,
     min(request_packet) AS first_packet
-FROM waiting
-WHERE
-    waited_ns >= $least_wait_s * 1000000000 + held_ns
-    AND coalesce(client_retransmitted_packets, 0) <= $most_retransmissions
-GROUP BY client_id, api_name, broker_ip, broker_port
-ORDER BY weight DESC, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port
+FROM judged
+GROUP BY client_id, api_name, broker_ip, broker_port, cause
+-- A broker that answers nobody comes first, then what began first.
+ORDER BY weight DESC, cause, first_time_ns, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port

@@ -1,0 +1,33 @@
+-- Brokers that left and came back, and nothing failed.
+--
+-- severity: 5
+-- show: connections
+-- sure: likely: connections to an address failed, then one succeeded; no write was lost, refused for want of replicas or took a second meanwhile, as far as the capture shows.
+-- why: Nothing is wrong: clients moved to other brokers. It explains rebalances, new connections and metadata at that time.
+-- repair: Nothing, if it was restarted on purpose; else look for the reason in the broker's log.
+-- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
+-- parameter least_attempts = 3: minimum number of failed connections
+-- parameter least_span_s = 1: minimum seconds over which they fail
+SELECT
+    broker_ip,
+    broker_port,
+    concat(
+        CASE
+            WHEN left_ns IS NULL THEN concat('came ', in_s(back_ns - first_ns), ' s after the first of ')
+            ELSE concat('left, and was back ', in_s(back_ns - left_ns), ' s later; ')
+        END,
+        number_text(attempts, 'connection'), ' of ', number_text(clients, 'client'), ' failed',
+        CASE WHEN left_ns IS NULL THEN '' ELSE ' meanwhile' END,
+        ', and no request for want of it',
+        CASE WHEN is_controller THEN '; the address is a controller''s' ELSE '' END
+    ) AS what,
+    attempts AS weight,
+    from_ns AS first_time_ns,
+    back_ns AS last_time_ns,
+    first_packet
+FROM outages
+WHERE
+    is_orderly
+    AND attempts >= $least_attempts
+    AND last_ns - first_ns >= $least_span_s * 1000000000
+ORDER BY weight DESC, broker_ip, broker_port
