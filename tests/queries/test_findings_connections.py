@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import kafka as k
 from tests.support.timeline import Timeline
-from tests.support.traffic import produce, produce_answer
+from tests.support.traffic import answers, asks, body, produce, produce_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 BROKER = ("10.0.1.1", 9092)
+BROKER_TEXT = "10.0.1.1:9092"
 
 
 # --- connections that a load balancer forgot ---
@@ -81,3 +83,99 @@ def test_a_reset_of_the_first_request_after_a_silence_is_an_idle_cut(
 )
 def test_a_reset_for_another_reason_is_no_idle_cut(timeline: Timeline, tmp_path: Path) -> None:
     assert timeline.findings(tmp_path, "idle_cut") == []
+
+
+# --- addresses that Metadata names and that nobody can reach ---
+
+METADATA_VERSION = 9
+
+
+def told(*addresses: tuple[str, int]) -> bytes:
+    """The body of a response that names brokers."""
+    brokers = [
+        {"nodeId": number, "host": host, "port": port, "rack": None}
+        for number, (host, port) in enumerate(addresses, start=1)
+    ]
+    return body(k.METADATA, "response", METADATA_VERSION, brokers=brokers)
+
+
+def asking(
+    address: tuple[str, int],
+    times: int = 6,
+    apart_s: float = 1,
+    *,
+    client_ip: str = "10.0.0.5",
+    is_new_each_time: bool = False,
+    then: bytes | None = None,
+) -> Timeline:
+    """A client that asks for Metadata again and again; then it may do some work."""
+    timeline = Timeline()
+    line = timeline.line(40000, client_ip, BROKER).open()
+    for number in range(times):
+        timeline.at(number * apart_s)
+        if is_new_each_time and number:
+            line.close()
+            line = timeline.line(40000 + number, client_ip, BROKER).open()
+        question = body(k.METADATA, "request", METADATA_VERSION)
+        line.client(asks_frame(number, question))
+        line.broker(answers(k.METADATA, METADATA_VERSION, number, told(address)))
+    if then is not None:
+        timeline.at(times * apart_s)
+        line.client(then).broker(produce_answer(99, 9))
+    return timeline
+
+
+def asks_frame(correlation_id: int, content: bytes) -> bytes:
+    return asks(k.METADATA, METADATA_VERSION, correlation_id, content, "app")
+
+
+@pytest.mark.parametrize(
+    ("timeline", "words"),
+    [
+        (
+            asking(("localhost", 9092)),
+            (
+                "6 times in 5.0 s Metadata named localhost:9092, the client's own machine, to a "
+                "client on another; it asked for nothing else"
+            ),
+        ),
+        (
+            asking(("127.0.1.1", 29092), times=3, apart_s=30, is_new_each_time=True),
+            "3 times in 60.0 s Metadata named 127.0.1.1:29092, the client's own machine, to a ",
+        ),
+        (
+            asking(("172.18.0.4", 9092), times=4, is_new_each_time=True),
+            "4 times in 3.0 s Metadata named 172.18.0.4:9092, which the client never tried to ",
+        ),
+        (
+            asking(("kafka", 9092), times=9, apart_s=0.1),
+            "9 times in 0.8 s Metadata named kafka:9092, which the client never tried to reach",
+        ),
+    ],
+)
+def test_an_address_that_a_client_is_told_and_cannot_use_is_a_wrong_listener(
+    timeline: Timeline, words: str, tmp_path: Path
+) -> None:
+    [finding] = timeline.findings(tmp_path, "wrong_listener")
+    assert finding.what.startswith(words)
+    assert finding.concerns == {"client_id": "app", "client_ip": "10.0.0.5", "broker": BROKER_TEXT}
+
+
+@pytest.mark.parametrize(
+    "timeline",
+    [
+        # On the broker's machine, and through a tunnel that ends there.
+        asking(("localhost", 9092), client_ip=BROKER[0]),
+        asking(("localhost", 9092), then=produce(99, 9, client_id="app")),
+        # The address is the one that the client is connected to: a check of the cluster's health.
+        asking(BROKER, times=20),
+        # At a distance that metadata is refreshed at: the address may be out of sight.
+        asking(("172.18.0.4", 9092), times=4, apart_s=60),
+        asking(("broker-1.example.com", 9092)),
+        asking(("localhost", 9092), times=2),
+    ],
+)
+def test_an_address_that_may_be_right_is_no_wrong_listener(
+    timeline: Timeline, tmp_path: Path
+) -> None:
+    assert timeline.findings(tmp_path, "wrong_listener") == []
