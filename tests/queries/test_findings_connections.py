@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import kafka as k
 from tests.support.timeline import Timeline
-from tests.support.traffic import answers, asks, body, produce, produce_answer
+from tests.support.traffic import TO_CLIENT, answers, asks, body, produce, produce_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,3 +179,83 @@ def test_an_address_that_may_be_right_is_no_wrong_listener(
     timeline: Timeline, tmp_path: Path
 ) -> None:
     assert timeline.findings(tmp_path, "wrong_listener") == []
+
+
+# --- connections that are closed instead of ApiVersions being answered ---
+
+
+def api_versions(version: int) -> bytes:
+    return asks(k.API_VERSIONS, version, 0, body(k.API_VERSIONS, "request", version), "app")
+
+
+def api_versions_answer(version: int) -> bytes:
+    return answers(k.API_VERSIONS, version, 0, body(k.API_VERSIONS, "response", version))
+
+
+def turned_away(
+    times: int,
+    *,
+    version: int = 4,
+    is_reset: bool = True,
+    apart_s: float = 0.5,
+    after_s: float = 0.03,
+    answered: int = 0,
+) -> Timeline:
+    """Connections that end at ApiVersions, and others to the same broker that are answered."""
+    timeline = Timeline()
+    for number in range(times + answered):
+        timeline.at(number * apart_s)
+        line = timeline.line(40000 + number, "10.0.0.5", BROKER).open()
+        line.client(api_versions(version))
+        timeline.at(number * apart_s + after_s)
+        if number >= times:
+            line.broker(api_versions_answer(version)).close()
+        elif is_reset:
+            line.reset()
+        else:
+            line.close(TO_CLIENT)
+    return timeline
+
+
+@pytest.mark.parametrize(
+    ("timeline", "words"),
+    [
+        (
+            turned_away(6),
+            (
+                "6 connections in 2.5 s closed at ApiVersions v4 without an answer: 6 by RST, "
+                "0 by FIN, within 30.0 ms; answers on 0 other connections to this address"
+            ),
+        ),
+        (
+            turned_away(3, version=2, is_reset=False, apart_s=20, after_s=4, answered=1),
+            (
+                "3 connections in 40.0 s closed at ApiVersions v2 without an answer: 0 by RST, "
+                "3 by FIN, within 4000.0 ms; answers on 1 other connection to this address"
+            ),
+        ),
+    ],
+)
+def test_connections_closed_at_their_first_request_are_a_finding(
+    timeline: Timeline, words: str, tmp_path: Path
+) -> None:
+    [finding] = timeline.findings(tmp_path, "closed_at_api_versions")
+    assert finding.what == words
+    assert finding.concerns == {"client_id": "app", "client_ip": "10.0.0.5", "broker": BROKER_TEXT}
+
+
+@pytest.mark.parametrize(
+    "timeline",
+    [
+        turned_away(0, answered=9),
+        turned_away(2),
+        # A broker that stops: connections that were open at one time end at one time.
+        turned_away(5, apart_s=0.01, after_s=2),
+        # It hangs, which is another finding.
+        turned_away(4, apart_s=20, after_s=15),
+    ],
+)
+def test_connections_that_end_later_or_at_once_are_not_turned_away(
+    timeline: Timeline, tmp_path: Path
+) -> None:
+    assert timeline.findings(tmp_path, "closed_at_api_versions") == []
