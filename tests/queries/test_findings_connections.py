@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import kafka as k
 from tests.support.timeline import Timeline
-from tests.support.traffic import TO_CLIENT, answers, asks, body, produce, produce_answer
+from tests.support.traffic import TO_BROKER, TO_CLIENT, answers, asks, body, produce, produce_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 BROKER = ("10.0.1.1", 9092)
 BROKER_TEXT = "10.0.1.1:9092"
+CLIENT_ID = "orders-app"
 
 
 # --- connections that a load balancer forgot ---
@@ -126,7 +127,7 @@ def asking(
 
 
 def asks_frame(correlation_id: int, content: bytes) -> bytes:
-    return asks(k.METADATA, METADATA_VERSION, correlation_id, content, "app")
+    return asks(k.METADATA, METADATA_VERSION, correlation_id, content, CLIENT_ID)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,11 @@ def test_an_address_that_a_client_is_told_and_cannot_use_is_a_wrong_listener(
 ) -> None:
     [finding] = timeline.findings(tmp_path, "wrong_listener")
     assert finding.what.startswith(words)
-    assert finding.concerns == {"client_id": "app", "client_ip": "10.0.0.5", "broker": BROKER_TEXT}
+    assert finding.concerns == {
+        "client_id": CLIENT_ID,
+        "client_ip": "10.0.0.5",
+        "broker": BROKER_TEXT,
+    }
 
 
 @pytest.mark.parametrize(
@@ -166,7 +171,7 @@ def test_an_address_that_a_client_is_told_and_cannot_use_is_a_wrong_listener(
     [
         # On the broker's machine, and through a tunnel that ends there.
         asking(("localhost", 9092), client_ip=BROKER[0]),
-        asking(("localhost", 9092), then=produce(99, 9, client_id="app")),
+        asking(("localhost", 9092), then=produce(99, 9, client_id=CLIENT_ID)),
         # The address is the one that the client is connected to: a check of the cluster's health.
         asking(BROKER, times=20),
         # At a distance that metadata is refreshed at: the address may be out of sight.
@@ -185,7 +190,11 @@ def test_an_address_that_may_be_right_is_no_wrong_listener(
 
 
 def api_versions(version: int) -> bytes:
-    return asks(k.API_VERSIONS, version, 0, body(k.API_VERSIONS, "request", version), "app")
+    software = {"clientSoftwareName": "librdkafka", "clientSoftwareVersion": "2.5.0"}
+    values = software if version >= 3 else {}
+    return asks(
+        k.API_VERSIONS, version, 0, body(k.API_VERSIONS, "request", version, **values), CLIENT_ID
+    )
 
 
 def api_versions_answer(version: int) -> bytes:
@@ -241,7 +250,11 @@ def test_connections_closed_at_their_first_request_are_a_finding(
 ) -> None:
     [finding] = timeline.findings(tmp_path, "closed_at_api_versions")
     assert finding.what == words
-    assert finding.concerns == {"client_id": "app", "client_ip": "10.0.0.5", "broker": BROKER_TEXT}
+    assert finding.concerns == {
+        "client_id": CLIENT_ID,
+        "client_ip": "10.0.0.5",
+        "broker": BROKER_TEXT,
+    }
 
 
 @pytest.mark.parametrize(
@@ -259,3 +272,105 @@ def test_connections_that_end_later_or_at_once_are_not_turned_away(
     timeline: Timeline, tmp_path: Path
 ) -> None:
     assert timeline.findings(tmp_path, "closed_at_api_versions") == []
+
+
+# --- ends that speak another protocol than Kafka ---
+
+BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+SSH_BANNER = b"SSH-2.0-OpenSSH_9.6\r\n"
+SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: broker:9092\r\nUser-Agent: Prometheus\r\n\r\n"
+KERBEROS = bytes.fromhex("6082020a06092a864886f7120102020100") + bytes(512)
+SPNEGO = bytes.fromhex("605806062b0601050502a04e") + bytes(78)
+
+
+def framed(token: bytes) -> bytes:
+    return len(token).to_bytes(4, "big") + token
+
+
+def talks(
+    times: int,
+    *said: tuple[int, bytes],
+    broker: tuple[str, int] = BROKER,
+    others: int = 0,
+    ends: int | None = TO_CLIENT,
+) -> Timeline:
+    """Connections on which this is said, by turns; and others, of Kafka."""
+    timeline = Timeline()
+    for number in range(times + others):
+        timeline.at(number)
+        line = timeline.line(40000 + number, "10.0.0.5", broker).open()
+        if number >= times:
+            line.client(api_versions(3)).broker(api_versions_answer(3)).close()
+            continue
+        for side, payload in said:
+            line.says(side, payload)
+        if ends is not None:
+            line.close(ends)
+    return timeline
+
+
+@pytest.mark.parametrize(
+    ("timeline", "words"),
+    [
+        (
+            talks(
+                5, (TO_BROKER, api_versions(3)), (TO_CLIENT, BAD_REQUEST), broker=("10.0.0.8", 80)
+            ),
+            "5 connections in 4.0 s: the server speaks HTTP; 0 requests to this address answered",
+        ),
+        (
+            talks(1, (TO_BROKER, api_versions(4)), (TO_CLIENT, SSH_BANNER), ends=None),
+            "1 connection in 0.0 s: the server speaks SSH; 0 requests to this address answered",
+        ),
+        (
+            talks(2, (TO_BROKER, SCRAPE), others=1, broker=("10.0.0.8", 19092)),
+            "2 connections in 1.0 s that begin with HTTP on a port of Kafka",
+        ),
+        (
+            talks(1, (TO_BROKER, SCRAPE)),
+            "1 connection in 0.0 s that begins with HTTP on a port of Kafka",
+        ),
+        (
+            talks(
+                3,
+                (TO_BROKER, api_versions(3)),
+                (TO_CLIENT, api_versions_answer(3)),
+                (TO_BROKER, framed(KERBEROS)),
+            ),
+            (
+                "3 connections in 2.0 s: the client sends GSSAPI tokens after ApiVersions, "
+                "without a SaslHandshake; 3 requests to this address answered"
+            ),
+        ),
+        (
+            talks(
+                2,
+                (TO_BROKER, api_versions(0)),
+                (TO_CLIENT, api_versions_answer(0)),
+                (TO_BROKER, framed(SPNEGO)),
+            ),
+            "2 connections in 1.0 s: the client sends GSSAPI tokens after ApiVersions, without a",
+        ),
+    ],
+)
+def test_another_protocol_is_named(timeline: Timeline, words: str, tmp_path: Path) -> None:
+    [finding] = timeline.findings(tmp_path, "wrong_protocol")
+    assert finding.what.startswith(words)
+    assert finding.concerns["client_ip"] == "10.0.0.5"
+
+
+@pytest.mark.parametrize(
+    "timeline",
+    [
+        talks(0, others=4),
+        # A web server of its own, and one that shares a port with nobody.
+        talks(3, (TO_BROKER, SCRAPE), (TO_CLIENT, BAD_REQUEST), broker=("10.0.0.8", 80)),
+        talks(3, (TO_BROKER, SCRAPE), broker=("10.0.0.8", 8080)),
+        # The client gave up before the server said anything.
+        talks(3, (TO_BROKER, SCRAPE), ends=TO_BROKER),
+    ],
+)
+def test_other_protocols_on_their_own_ports_are_no_finding(
+    timeline: Timeline, tmp_path: Path
+) -> None:
+    assert timeline.findings(tmp_path, "wrong_protocol") == []

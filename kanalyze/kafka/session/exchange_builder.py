@@ -27,7 +27,7 @@ from kanalyze.kafka.session.events import (
     sync_loss_anomaly,
 )
 from kanalyze.kafka.session.exchange import Exchange, Message
-from kanalyze.kafka.session.login import Login
+from kanalyze.kafka.session.login import Login, describe_unreadable
 from kanalyze.kafka.session.message_reader import MessageBodies
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
@@ -410,7 +410,7 @@ class ExchangeBuilder(_Completion):
             if kind == "unreadable":
                 header = None
         if header is None:
-            self._add_unreadable(frame, self._client_index, "request header", events)
+            self._add_unreadable(frame, self._client_index, describe_unreadable(frame), events)
         return header
 
     def _follow(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
