@@ -36,7 +36,7 @@ MS = 1_000_000
 START_NS = 1_790_000_000 * S
 
 EXPECTED = {
-    "errors": {"too_large"},
+    "errors": {"too_large", "offset_out_of_range", "unknown_topic"},
     "sasl": {"login_failures", "not_authorized"},
     "snaplen": {"capture_snapped"},
     "tls": {"capture_encrypted", "wrong_protocol"},

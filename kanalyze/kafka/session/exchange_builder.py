@@ -27,7 +27,7 @@ from kanalyze.kafka.session.events import (
     sync_loss_anomaly,
 )
 from kanalyze.kafka.session.exchange import Exchange, Message
-from kanalyze.kafka.session.login import Login
+from kanalyze.kafka.session.login import Login, describe_unreadable
 from kanalyze.kafka.session.message_reader import MessageBodies
 from kanalyze.kafka.session.states import StreamEvent, after
 from kanalyze.kafka.wire import WireError
@@ -320,7 +320,7 @@ class SlowPath:
             if kind == "unreadable":
                 header = None
         if header is None:
-            self._add_no_message(frame, self._client_index, "request header", events)
+            self._add_no_message(frame, self._client_index, describe_unreadable(frame), events)
         return header
 
     def follow_request(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.resync import RequestLocator
 
-__all__ = ["ClientFrameKind", "Login", "RawLogin", "looks_like_gssapi", "principal_of"]
+__all__ = [
+    "ClientFrameKind",
+    "Login",
+    "RawLogin",
+    "describe_unreadable",
+    "looks_like_gssapi",
+    "principal_of",
+]
 
 _SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
 _LONGEST_NAME_BYTES = 1024
@@ -133,6 +140,11 @@ _WRAPPED = b"\x05\x04"
 """RFC 4121 section 4.2.6.2: the first bytes of a Kerberos token with a wrapped message."""
 _OBJECT_IDENTIFIER = 0x06
 _LONGEST_OID_BYTES = 32
+_MECHANISMS = (
+    bytes.fromhex("06092a864886f712010202"),  # Kerberos 5, RFC 4121 section 4.1
+    bytes.fromhex("06062b0601050502"),  # SPNEGO, RFC 4178 section 3.1
+)
+"""Object identifiers of mechanisms, as DER."""
 
 
 def looks_like_gssapi(head: bytes | memoryview, size: int) -> bool:
@@ -141,18 +153,30 @@ def looks_like_gssapi(head: bytes | memoryview, size: int) -> bool:
     Clients of Kafka 0.9 log in this way, without a SaslHandshake. RFC 2743 section 3.1: the tag
     0x60, the DER length of all that follows, and the mechanism's object identifier.
     """
-    if len(head) < 8 or head[0] != _APPLICATION_0:
+    at, length = _der_length(head)
+    if not at or length != size - at or len(head) < at + 2:
         return False
+    return head[at] == _OBJECT_IDENTIFIER and 0 < head[at + 1] <= _LONGEST_OID_BYTES
+
+
+def _der_length(head: bytes | memoryview) -> tuple[int, int]:
+    """Return the position after the length of a GSSAPI token, and the length; 0 if it is none."""
+    if len(head) < 8 or head[0] != _APPLICATION_0:
+        return 0, 0
     length, at = head[1], 2
     if length > 0x80:
         count = length & 0x7F
         if count > 4:
-            return False
+            return 0, 0
         at += count
         length = int.from_bytes(head[2:at], "big")
-    if length != size - at or len(head) < at + 2:
-        return False
-    return head[at] == _OBJECT_IDENTIFIER and 0 < head[at + 1] <= _LONGEST_OID_BYTES
+    return at, length
+
+
+def _names_mechanism(head: bytes | memoryview) -> bool:
+    """Return true if a token names a usual mechanism of GSSAPI, whatever its length says."""
+    at, _ = _der_length(head)
+    return bool(at) and bytes(head[at : at + 16]).startswith(_MECHANISMS)
 
 
 class _TokenForm(NamedTuple):
@@ -381,6 +405,14 @@ class Login:
     def _forget_if_over(self) -> None:
         if self.raw is not None and self.raw.is_over:
             self.raw = None
+
+
+def describe_unreadable(frame: Frame) -> str:
+    """Return what a frame of the client is whose header cannot be read, and no token was due."""
+    view = _joined(frame)
+    if view is not None and _names_mechanism(view[PREFIX_BYTES:]):
+        return "request header: a token of GSSAPI"
+    return "request header"
 
 
 def _joined(frame: Frame) -> memoryview | None:

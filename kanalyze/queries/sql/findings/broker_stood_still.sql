@@ -1,0 +1,180 @@
+-- A broker that stood still: it answered nobody for a while, then everybody at once.
+--
+-- severity: 95
+-- sure: likely: requests that a broker answers by itself waited on connections that had worked, more came meanwhile, and it sent no response to anyone. A network that is cut for that time looks the same if packets are retransmitted.
+-- why: Every client that has partitions or a group on it waits; those with short timeouts fail over, and members may lose their groups.
+-- repair: Without retransmissions the machine's TCP went on, so the process stood still: a garbage collection (gc.log), a disk that hung under the log (iostat, kernel log), a stop by a debugger or a container's CPU limit (throttling). With retransmissions the machine or its network did: a virtual machine that was moved or suspended, a link.
+-- only if requests: bool_or(api_name NOT IN ('JoinGroup', 'SyncGroup') AND latency_ns >= $least_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000)
+-- parameter least_s = 1: minimum seconds without a response; a Fetch has to wait for so much longer than its max.wait
+-- parameter least_alone_s = 3: the same, if only one connection waited
+WITH late AS (
+    SELECT
+        broker_ip,
+        broker_port
+    FROM requests
+    WHERE
+        api_name NOT IN ('JoinGroup', 'SyncGroup')
+        AND latency_ns
+        >= $least_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000
+    GROUP BY broker_ip, broker_port
+),
+answers AS (
+    SELECT
+        requests.broker_ip,
+        requests.broker_port,
+        requests.response_start_ns AS until_ns,
+        lag(requests.response_start_ns) OVER (
+            PARTITION BY requests.broker_ip, requests.broker_port
+            ORDER BY requests.response_start_ns
+        ) AS from_ns
+    FROM requests
+    JOIN late
+        ON requests.broker_ip = late.broker_ip AND requests.broker_port = late.broker_port
+    WHERE requests.response_start_ns IS NOT NULL
+),
+silences AS (
+    SELECT *
+    FROM answers
+    WHERE until_ns - from_ns >= $least_s * 1000000000
+),
+begun AS (
+    SELECT
+        requests.connection,
+        requests.connection_number,
+        min(requests.response_start_ns) AS first_response_ns
+    FROM requests
+    JOIN late
+        ON requests.broker_ip = late.broker_ip AND requests.broker_port = late.broker_port
+    GROUP BY requests.connection, requests.connection_number
+),
+waiting AS (
+    SELECT
+        silences.broker_ip,
+        silences.broker_port,
+        silences.from_ns,
+        silences.until_ns,
+        requests.client_id,
+        requests.client_ip,
+        requests.request_start_ns,
+        requests.request_packet,
+        requests.response_start_ns,
+        requests.retransmitted_packets,
+        concat(requests.connection, ' ', requests.connection_number) AS connection_key,
+        requests.request_start_ns >= silences.from_ns AS has_come_meanwhile,
+        requests.response_start_ns <= silences.until_ns + 1000000000 AS is_at_once,
+        -- How long a request waited that the broker answers without waiting for anyone. One behind
+        -- another on its connection waits for that.
+        CASE
+            WHEN
+                requests.api_name IN (
+                    'Fetch', 'ListOffsets', 'Metadata', 'ApiVersions', 'Heartbeat', 'OffsetFetch',
+                    'FindCoordinator', 'BrokerHeartbeat', 'ConsumerGroupHeartbeat', 'DescribeCluster'
+                )
+                AND begun.first_response_ns <= silences.from_ns
+                AND coalesce(requests.pipeline_wait_ns, 0) < 1000000000
+                THEN
+                    silences.until_ns - requests.request_end_ns
+                    - CAST(coalesce(requests.max_wait_ms, 0) AS BIGINT) * 1000000
+        END AS late_ns
+    FROM requests
+    JOIN silences
+        ON requests.broker_ip = silences.broker_ip
+        AND requests.broker_port = silences.broker_port
+        AND requests.request_end_ns < silences.until_ns
+        AND requests.response_start_ns >= silences.until_ns
+    JOIN begun
+        ON requests.connection = begun.connection
+        AND requests.connection_number = begun.connection_number
+),
+stood AS (
+    SELECT
+        broker_ip,
+        broker_port,
+        from_ns,
+        until_ns,
+        count(*) AS requests,
+        count(*) FILTER (WHERE is_at_once) AS at_once,
+        count(DISTINCT connection_key) AS connections,
+        sum(retransmitted_packets) AS retransmitted,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        min(request_packet) AS first_packet
+    FROM waiting
+    GROUP BY broker_ip, broker_port, from_ns, until_ns
+    HAVING
+        bool_or(has_come_meanwhile)
+        AND (
+            (count(DISTINCT connection_key) > 1 AND max(late_ns) >= $least_s * 1000000000)
+            OR max(late_ns) >= $least_alone_s * 1000000000
+        )
+),
+affected AS (
+    SELECT
+        waiting.broker_ip,
+        waiting.broker_port,
+        count(DISTINCT concat(client_ip, ' ', client_id)) AS clients,
+        array_to_string(
+            list_sort(list(DISTINCT client_id) FILTER (WHERE client_id IS NOT NULL)), ', '
+        ) AS names
+    FROM waiting
+    JOIN stood
+        ON waiting.broker_ip = stood.broker_ip
+        AND waiting.broker_port = stood.broker_port
+        AND waiting.from_ns = stood.from_ns
+    GROUP BY waiting.broker_ip, waiting.broker_port
+),
+everybody AS (
+    SELECT
+        requests.broker_ip,
+        requests.broker_port,
+        count(DISTINCT concat(requests.client_ip, ' ', requests.client_id)) AS clients
+    FROM requests
+    JOIN late
+        ON requests.broker_ip = late.broker_ip AND requests.broker_port = late.broker_port
+    WHERE requests.request_bytes IS NOT NULL
+    GROUP BY requests.broker_ip, requests.broker_port
+),
+together AS (
+    SELECT
+        stood.broker_ip,
+        stood.broker_port,
+        count(DISTINCT concat(others.broker_ip, ' ', others.broker_port)) AS others
+    FROM stood
+    JOIN stood AS others
+        ON stood.from_ns < others.until_ns
+        AND others.from_ns < stood.until_ns
+        AND (stood.broker_ip <> others.broker_ip OR stood.broker_port <> others.broker_port)
+    GROUP BY stood.broker_ip, stood.broker_port
+)
+SELECT
+    stood.broker_ip,
+    stood.broker_port,
+    concat(
+        'no response for ', in_s(max(until_ns - from_ns)), ' s',
+        CASE WHEN count(*) > 1 THEN concat(', the longest of ', count(*), ' times') ELSE '' END,
+        '; ', number_text(sum(requests), 'request'), ' on ', number_text(max(connections), 'connection'),
+        ' of ', max(affected.clients), ' of its ', number_text(max(everybody.clients), 'client'),
+        CASE WHEN max(affected.clients) <= 5 AND max(names) <> '' THEN concat(' (', max(names), ')') ELSE '' END,
+        ' waited, ', sum(at_once), ' answered within 1 s then; ',
+        number_text(coalesce(sum(retransmitted), 0), 'retransmission'), ' meanwhile',
+        CASE
+            WHEN max(together.others) IS NULL THEN ''
+            ELSE concat(
+                '; ', number_text(max(together.others), 'other broker'), ' stood still at that time,',
+                ' as if all of them, or the capture, did'
+            )
+        END
+    ) AS what,
+    sum(until_ns - from_ns) / 1e9 AS weight,
+    min(first_time_ns) AS first_time_ns,
+    max(last_time_ns) AS last_time_ns,
+    min(first_packet) AS first_packet
+FROM stood
+JOIN affected
+    ON stood.broker_ip = affected.broker_ip AND stood.broker_port = affected.broker_port
+JOIN everybody
+    ON stood.broker_ip = everybody.broker_ip AND stood.broker_port = everybody.broker_port
+LEFT JOIN together
+    ON stood.broker_ip = together.broker_ip AND stood.broker_port = together.broker_port
+GROUP BY stood.broker_ip, stood.broker_port
+ORDER BY weight DESC, broker_ip, broker_port

@@ -1,0 +1,93 @@
+-- Clients that ask for topics that do not exist.
+--
+-- severity: 73
+-- sure: certain: the broker's responses say so, for longer than a new topic takes to become known. That the name is misspelt is a guess from names alike.
+-- why: Nothing is produced to the topic or fetched from it; the client asks again until it gives up.
+-- repair: Correct the name in the client, or create the topic (auto.create.topics.enable is off, or the client does not allow it). A topic that was deleted and made again has another id: clients learn it from the next metadata, old ones only when they are restarted.
+-- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code IN (3, 100, 103))) > 0)
+-- parameter least_span_s = 3: minimum seconds over which this goes on
+-- parameter least_requests = 3: minimum number of refused requests
+-- parameter longest_between_s = 5: maximum mean of the seconds between requests of `metadata_storm`, which says the same after 30 s
+WITH failed AS (
+    SELECT
+        client_id,
+        client_ip,
+        topic,
+        count(DISTINCT request_id) AS refused,
+        count(DISTINCT CASE WHEN api_name <> 'Metadata' THEN request_id END) AS others,
+        array_to_string(list_sort(list(DISTINCT api_name)), ', ') AS api_names,
+        array_to_string(list_sort(list(DISTINCT error_name)), ', ') AS error_names,
+        CASE WHEN min(error_name) = max(error_name) THEN min(error_name) END AS error_name,
+        CASE WHEN min(api_name) = max(api_name) THEN min(api_name) END AS api_name,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        max(response_start_ns) - min(response_start_ns) AS span_ns,
+        min(request_packet) AS first_packet
+    FROM errors
+    WHERE error_code IN (
+        3,   -- UNKNOWN_TOPIC_OR_PARTITION
+        100, -- UNKNOWN_TOPIC_ID
+        103  -- INCONSISTENT_TOPIC_ID
+    )
+    GROUP BY client_id, client_ip, topic
+    HAVING
+        count(DISTINCT request_id) >= $least_requests
+        AND max(response_start_ns) - min(response_start_ns) >= $least_span_s * 1000000000
+),
+-- Evidence for and against: when the topic was there, and names alike.
+there AS (
+    SELECT
+        topic,
+        min(response_start_ns) AS first_ns,
+        max(response_start_ns) AS last_ns
+    FROM partitions
+    WHERE topic IS NOT NULL AND error_code = 0 AND status = 'ok'
+    GROUP BY topic
+),
+alike AS (
+    SELECT
+        failed.topic,
+        array_to_string(list_sort(list(DISTINCT there.topic)), ', ') AS names
+    FROM failed
+    JOIN there ON levenshtein(failed.topic, there.topic) BETWEEN 1 AND 2
+    WHERE length(failed.topic) >= 4
+    GROUP BY failed.topic
+)
+SELECT
+    client_id,
+    client_ip,
+    failed.topic,
+    api_name,
+    error_name,
+    concat(
+        number_text(refused, 'request'), ' refused (', api_names, ': ', error_names, '), over ',
+        in_s(span_ns), ' s; ',
+        CASE
+            WHEN failed.topic IS NULL THEN 'the topic''s id has no name in this capture'
+            WHEN there.last_ns < first_time_ns
+                THEN concat('until ', in_s(first_time_ns - there.last_ns), ' s before, the topic was there')
+            WHEN there.first_ns > last_time_ns
+                THEN concat(in_s(there.first_ns - last_time_ns), ' s later, the topic is there')
+            WHEN there.topic IS NOT NULL THEN 'other requests of the topic are answered meanwhile'
+            ELSE 'the topic is nowhere in this capture'
+        END,
+        CASE
+            WHEN there.topic IS NULL AND alike.names IS NOT NULL
+                THEN concat('; a name like it is ', alike.names)
+            ELSE ''
+        END
+    ) AS what,
+    refused AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM failed
+LEFT JOIN there ON failed.topic = there.topic
+LEFT JOIN alike ON failed.topic = alike.topic
+-- What `metadata_storm` says is not said again.
+WHERE NOT (
+    others = 0
+    AND span_ns >= 30000000000
+    AND span_ns <= $longest_between_s * 1000000000 * (refused - 1)
+)
+ORDER BY weight DESC, client_id NULLS LAST, client_ip, failed.topic NULLS LAST
