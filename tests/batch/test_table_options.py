@@ -102,7 +102,7 @@ def test_mode_quarantine_leaves_out_unreadable_captures():
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"slow": "1s"}, "unknown option: 'slow'; there are api, broker, clientId,"),
+        ({"slow": "1s"}, "unknown option: 'slow'; there are anomaly, api, broker, clientId,"),
         ({"table": "rows"}, "unknown table 'rows'; there are requests, packets"),
         ({"table": "packets", "api": "Fetch"}, "option api: table=packets has no such option"),
         ({"errors": "maybe"}, "option errors: true or false, not 'maybe'"),
