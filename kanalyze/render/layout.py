@@ -33,6 +33,8 @@ GAP = 2
 """Spaces between columns."""
 
 _NARROWEST = 8
+_LEAST_SPACES = 3
+"""Spaces in the shortest sentence; names have fewer."""
 _TOPIC_ID = re.compile(r"\(?(?:id )?[\w-]{22}(?![\w-])\)?", re.ASCII)
 
 
@@ -110,21 +112,34 @@ def fitted(
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """Return a cell's text in exactly ``width``; a longer text is cut and ends in an ellipsis."""
+    """Return a cell's text in exactly ``width``; an ellipsis replaces a part of a longer text."""
     text_width = cell_width(text)
     if text_width > width:
-        return _cut_to(text, width - 1) + "\u2026" if width > 0 else ""
+        return _shortened(text, width - 1) if width > 0 else ""
     space = " " * (width - text_width)
     return space + text if right else text + space
 
 
-def _cut_to(text: str, width: int) -> str:
-    """Return the beginning of a text that is wider than ``width``, in exactly ``width``."""
+def _shortened(text: str, width: int) -> str:
+    """Return the beginning and the end of a text that is wider than ``width``, in that width.
+
+    Names often differ at their end: ports, numbers, versions. Of sentences and lists, and of what
+    begins with the id of a topic, the beginning says more.
+    """
+    found = _TOPIC_ID.match(text)
+    is_cut_at_end = text.count(" ") >= _LEAST_SPACES or ", " in text or text.endswith("\u2026")
+    is_cut_at_end |= found is not None and found.end() <= width
+    end = 0 if is_cut_at_end else width // 2
+    begin = width - end
     if text.isascii():
-        return text[:width]
+        return f"{text[:begin]}\u2026{text[len(text) - end :]}"
     from rich.cells import set_cell_size
 
-    return set_cell_size(text, width)
+    last = next(at for at in range(len(text) + 1) if cell_width(text[at:]) <= end)
+    while last < len(text) and not cell_width(text[last]):
+        last += 1  # an accent whose letter is left out
+    tail = " " * (end - cell_width(text[last:])) + text[last:]
+    return f"{set_cell_size(text, begin)}\u2026{tail}"
 
 
 def _by_rank(columns: Sequence[TableColumn]) -> list[int]:

@@ -57,10 +57,10 @@ def test_prose_is_broken_between_words_and_within_long_words(case):
     assert {part.parts[0][1] for part in Line(text, "bold").fitted(width)} == {"bold"}
 
 
-def test_columns_are_cut_at_the_end():
+def test_columns_are_cut_to_the_width():
     line = columns("one", " ", "two")
     assert list(line.fitted(7)) == [line]
-    assert fitted(columns("one", "  ", "twothree", "four"), 9) == ["one  two\u2026"]
+    assert fitted(columns("one", "  ", "twothree", "four"), 9) == ["one  tw\u2026e"]
 
 
 WORDS = st.lists(st.text("ab\u6f22\u0301", min_size=1, max_size=12), min_size=1, max_size=8)
@@ -96,8 +96,8 @@ def test_a_table_has_its_titles_in_bold_and_is_narrowed_to_the_width():
     lines = list(fitted_table(columns, rows, 14))
     assert [line.plain for line in lines] == [
         "name      size",
-        "a long \u2026     7",
+        "a lo\u2026ame     7",
         "b         1234",
     ]
     assert lines[0].parts[0] == ("name    ", "bold")
-    assert lines[1].parts[0] == ("a long \u2026", "red")
+    assert lines[1].parts[0] == ("a lo\u2026ame", "red")
