@@ -22,7 +22,7 @@ PURPOSES = {
     "": "captures: every command but `live`, and `batch` without Spark",
     "live": "`live`: interfaces, the view, metrics",
     "tls": "decryption of TLS with a key log",
-    "spark": "`batch` on Spark, a data source, a stream; needs Java 17 or later besides",
+    "spark": "`batch` on Spark, a data source; needs Java 17 or later besides",
     "pandas": "`to_pandas()`",
     "polars": "`to_polars()`",
     "remote": "captures behind `http(s)://`",
