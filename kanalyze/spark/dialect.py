@@ -302,6 +302,9 @@ def _filtered(generator: Any, node: Any) -> str:
 
     if isinstance(node.this, exp.WithinGroup):
         return str(generator.sql(node, "this"))
+    if isinstance(node.this, exp.IgnoreNulls):  # Spark has the filter first, sqlglot has it last
+        filtered = exp.Filter(this=node.this.this, expression=node.expression)
+        return f"{generator.filter_sql(filtered)} IGNORE NULLS"
     return str(generator.filter_sql(node))
 
 
