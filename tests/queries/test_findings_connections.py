@@ -5,13 +5,23 @@ Each fault is provoked in two ways that differ, with a healthy workload beside i
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import kafka as k
 from tests.support.timeline import Timeline
-from tests.support.traffic import TO_BROKER, TO_CLIENT, answers, asks, body, produce, produce_answer
+from tests.support.traffic import (
+    TO_BROKER,
+    TO_CLIENT,
+    Part,
+    answers,
+    asks,
+    body,
+    produce,
+    produce_answer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -374,3 +384,75 @@ def test_other_protocols_on_their_own_ports_are_no_finding(
     timeline: Timeline, tmp_path: Path
 ) -> None:
     assert timeline.findings(tmp_path, "wrong_protocol") == []
+
+
+# --- producers without acknowledgments that are thrown out ---
+
+
+def unheard(
+    sizes: Sequence[int], *, limit: int, acks: int = 0, first: int = TO_CLIENT, apart_s: float = 1
+) -> Timeline:
+    """A producer whose connection ends after a batch that is larger than a limit."""
+    timeline = Timeline()
+    line = None
+    for number, size in enumerate(sizes):
+        timeline.at(number * apart_s)
+        if line is None:
+            line = timeline.line(40000 + number, "10.0.0.5", BROKER).open()
+            line.client(api_versions(3)).broker(api_versions_answer(3))
+        records = k.record_batch(1, size=size)
+        line.client(produce(number, 9, [Part(records=records)], acks=acks, client_id=CLIENT_ID))
+        if acks:
+            line.broker(produce_answer(number, 9))
+        if size > limit:
+            line.close(first)
+            line = None
+    return timeline
+
+
+@pytest.mark.parametrize(
+    ("timeline", "words"),
+    [
+        (
+            unheard([9000, 100, 9000, 200, 8000], limit=1000),
+            (
+                r"3 connections of 3 with acks=0 closed by the broker, each within 0\.0 ms of a "
+                r"Produce request of 8\d\d\d B or more; 2 other requests, of up to \d\d\d B, "
+                r"without that"
+            ),
+        ),
+        (
+            unheard([700] * 4, limit=1, apart_s=0.1),
+            (
+                r"4 connections of 4 with acks=0 closed by the broker, each within 0\.0 ms of a "
+                r"Produce request of \d+ B or more; there are no other requests of this client"
+            ),
+        ),
+    ],
+)
+def test_a_producer_without_acknowledgments_that_is_thrown_out_is_a_finding(
+    timeline: Timeline, words: str, tmp_path: Path
+) -> None:
+    [finding] = timeline.findings(tmp_path, "closed_after_produce")
+    assert re.fullmatch(words, finding.what), finding.what
+    assert finding.concerns == {
+        "client_id": CLIENT_ID,
+        "client_ip": "10.0.0.5",
+        "broker": BROKER_TEXT,
+    }
+
+
+@pytest.mark.parametrize(
+    "timeline",
+    [
+        unheard([100] * 9, limit=1000),
+        unheard([9000, 9000], limit=1000),
+        # The client closes; or the broker does after an answer, as when it stops.
+        unheard([9000] * 5, limit=1000, first=TO_BROKER),
+        unheard([9000] * 5, limit=1000, acks=1),
+    ],
+)
+def test_a_producer_that_is_heard_or_leaves_is_no_finding(
+    timeline: Timeline, tmp_path: Path
+) -> None:
+    assert timeline.findings(tmp_path, "closed_after_produce") == []
