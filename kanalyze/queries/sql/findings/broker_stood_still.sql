@@ -61,7 +61,7 @@ waiting AS (
         requests.retransmitted_packets,
         concat(requests.connection, ' ', requests.connection_number) AS connection_key,
         requests.request_start_ns >= silences.from_ns AS has_come_meanwhile,
-        requests.response_start_ns <= silences.until_ns + 1000000000 AS is_at_once,
+        requests.response_start_ns - silences.until_ns <= 1000000000 AS is_at_once,
         -- How long a request waited that the broker answers without waiting for anyone. One behind
         -- another on its connection waits for that.
         CASE
