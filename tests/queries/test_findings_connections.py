@@ -302,7 +302,7 @@ def talks(
     *said: tuple[int, bytes],
     broker: tuple[str, int] = BROKER,
     others: int = 0,
-    ends: int | None = TO_CLIENT,
+    ends: int = TO_CLIENT,
 ) -> Timeline:
     """Connections on which this is said, by turns; and others, of Kafka."""
     timeline = Timeline()
@@ -314,8 +314,7 @@ def talks(
             continue
         for side, payload in said:
             line.says(side, payload)
-        if ends is not None:
-            line.close(ends)
+        line.close(ends)
     return timeline
 
 
@@ -329,7 +328,7 @@ def talks(
             "5 connections in 4.0 s: the server speaks HTTP; 0 requests to this address answered",
         ),
         (
-            talks(1, (TO_BROKER, api_versions(4)), (TO_CLIENT, SSH_BANNER), ends=None),
+            talks(1, (TO_BROKER, api_versions(4)), (TO_CLIENT, SSH_BANNER)),
             "1 connection in 0.0 s: the server speaks SSH; 0 requests to this address answered",
         ),
         (
