@@ -162,6 +162,10 @@ def asks_frame(correlation_id: int, content: bytes) -> bytes:
             asking(("kafka", 9092), times=9, apart_s=0.1),
             "9 times in 0.8 s Metadata named kafka:9092, which the client never tried to reach",
         ),
+        (
+            asking(("broker-1.example.com", 19092)),
+            "6 times in 5.0 s Metadata named broker-1.example.com:19092, which the client never",
+        ),
     ],
 )
 def test_an_address_that_a_client_is_told_and_cannot_use_is_a_wrong_listener(
