@@ -139,11 +139,13 @@ EXAMPLES = {
     "capture_lost_packets": "tls/tls12-lost",
     "capture_snapped": "snaplen",
     "idle_cut": "fault-idle-240",
+    "offset_out_of_range": "errors",
     "rebalances": "fault-rebalances",
     "refused_by_kafka_4": "old-0-9-0-1",
     "tls_certificate_expires": "tls/tls12-expired",
     "tls_failed": "tls/tls12-unknown-ca",
     "tls_weak": "tls/tls10-and-11",
+    "unknown_topic": "errors",
 }
 """Captures that show a kind which none was recorded for, and the best of several that were."""
 

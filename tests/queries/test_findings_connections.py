@@ -5,13 +5,23 @@ Each fault is provoked in two ways that differ, with a healthy workload beside i
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import kafka as k
 from tests.support.timeline import Timeline
-from tests.support.traffic import TO_BROKER, TO_CLIENT, answers, asks, body, produce, produce_answer
+from tests.support.traffic import (
+    TO_BROKER,
+    TO_CLIENT,
+    Part,
+    answers,
+    asks,
+    body,
+    produce,
+    produce_answer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,6 +161,10 @@ def asks_frame(correlation_id: int, content: bytes) -> bytes:
         (
             asking(("kafka", 9092), times=9, apart_s=0.1),
             "9 times in 0.8 s Metadata named kafka:9092, which the client never tried to reach",
+        ),
+        (
+            asking(("broker-1.example.com", 19092)),
+            "6 times in 5.0 s Metadata named broker-1.example.com:19092, which the client never",
         ),
     ],
 )
@@ -292,7 +306,7 @@ def talks(
     *said: tuple[int, bytes],
     broker: tuple[str, int] = BROKER,
     others: int = 0,
-    ends: int | None = TO_CLIENT,
+    ends: int = TO_CLIENT,
 ) -> Timeline:
     """Connections on which this is said, by turns; and others, of Kafka."""
     timeline = Timeline()
@@ -304,8 +318,7 @@ def talks(
             continue
         for side, payload in said:
             line.says(side, payload)
-        if ends is not None:
-            line.close(ends)
+        line.close(ends)
     return timeline
 
 
@@ -319,7 +332,7 @@ def talks(
             "5 connections in 4.0 s: the server speaks HTTP; 0 requests to this address answered",
         ),
         (
-            talks(1, (TO_BROKER, api_versions(4)), (TO_CLIENT, SSH_BANNER), ends=None),
+            talks(1, (TO_BROKER, api_versions(4)), (TO_CLIENT, SSH_BANNER)),
             "1 connection in 0.0 s: the server speaks SSH; 0 requests to this address answered",
         ),
         (
@@ -374,3 +387,75 @@ def test_other_protocols_on_their_own_ports_are_no_finding(
     timeline: Timeline, tmp_path: Path
 ) -> None:
     assert timeline.findings(tmp_path, "wrong_protocol") == []
+
+
+# --- producers without acknowledgments that are thrown out ---
+
+
+def unheard(
+    sizes: Sequence[int], *, limit: int, acks: int = 0, first: int = TO_CLIENT, apart_s: float = 1
+) -> Timeline:
+    """A producer whose connection ends after a batch that is larger than a limit."""
+    timeline = Timeline()
+    line = None
+    for number, size in enumerate(sizes):
+        timeline.at(number * apart_s)
+        if line is None:
+            line = timeline.line(40000 + number, "10.0.0.5", BROKER).open()
+            line.client(api_versions(3)).broker(api_versions_answer(3))
+        records = k.record_batch(1, size=size)
+        line.client(produce(number, 9, [Part(records=records)], acks=acks, client_id=CLIENT_ID))
+        if acks:
+            line.broker(produce_answer(number, 9))
+        if size > limit:
+            line.close(first)
+            line = None
+    return timeline
+
+
+@pytest.mark.parametrize(
+    ("timeline", "words"),
+    [
+        (
+            unheard([9000, 100, 9000, 200, 8000], limit=1000),
+            (
+                r"3 connections of 3 with acks=0 closed by the broker, each within 0\.0 ms of a "
+                r"Produce request of 8\d\d\d B or more; 2 other requests, of up to \d\d\d B, "
+                r"without that"
+            ),
+        ),
+        (
+            unheard([700] * 4, limit=1, apart_s=0.1),
+            (
+                r"4 connections of 4 with acks=0 closed by the broker, each within 0\.0 ms of a "
+                r"Produce request of \d+ B or more; there are no other requests of this client"
+            ),
+        ),
+    ],
+)
+def test_a_producer_without_acknowledgments_that_is_thrown_out_is_a_finding(
+    timeline: Timeline, words: str, tmp_path: Path
+) -> None:
+    [finding] = timeline.findings(tmp_path, "closed_after_produce")
+    assert re.fullmatch(words, finding.what), finding.what
+    assert finding.concerns == {
+        "client_id": CLIENT_ID,
+        "client_ip": "10.0.0.5",
+        "broker": BROKER_TEXT,
+    }
+
+
+@pytest.mark.parametrize(
+    "timeline",
+    [
+        unheard([100] * 9, limit=1000),
+        unheard([9000, 9000], limit=1000),
+        # The client closes; or the broker does after an answer, as when it stops.
+        unheard([9000] * 5, limit=1000, first=TO_BROKER),
+        unheard([9000] * 5, limit=1000, acks=1),
+    ],
+)
+def test_a_producer_that_is_heard_or_leaves_is_no_finding(
+    timeline: Timeline, tmp_path: Path
+) -> None:
+    assert timeline.findings(tmp_path, "closed_after_produce") == []

@@ -11,7 +11,16 @@ import pytest
 
 from tests.support import kafka as k
 from tests.support.timeline import Timeline
-from tests.support.traffic import Part, answers, asks, body, fetch, fetch_answer
+from tests.support.traffic import (
+    Part,
+    answers,
+    asks,
+    body,
+    fetch,
+    fetch_answer,
+    produce,
+    produce_answer,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -400,3 +409,70 @@ def test_a_client_most_of_whose_requests_fail_for_long_is_found(
 )
 def test_errors_that_pass_are_no_storm(timeline: Timeline, tmp_path: Path) -> None:
     assert timeline.findings(tmp_path, "error_storm") == []
+
+
+# --- batches whose CRC is wrong ---
+
+SOUND = k.record_batch(3, size=5000)
+DAMAGED = SOUND[:-1] + b"\2"
+
+
+def producing(batches: list[bytes], codes: list[int]) -> Timeline:
+    timeline = Timeline()
+    line = timeline.line(40000, "10.0.0.5").open()
+    for number, (records, code) in enumerate(zip(batches, codes, strict=True)):
+        timeline.at(number)
+        line.client(produce(number, 9, [Part(records=records)], client_id="billing"))
+        line.broker(produce_answer(number, 9, [Part(error_code=code)]))
+    return timeline
+
+
+def fetching(batches: list[bytes]) -> Timeline:
+    timeline = Timeline()
+    line = timeline.line(40000, "10.0.0.5").open()
+    for number, records in enumerate(batches):
+        timeline.at(number)
+        part = Part(topic="payments", records=records)
+        line.client(fetch(number, FETCH_VERSION, [part], client_id="billing"))
+        line.broker(fetch_answer(number, FETCH_VERSION, [part]))
+    return timeline
+
+
+@pytest.mark.parametrize(
+    ("timeline", "words"),
+    [
+        (
+            producing([SOUND, DAMAGED, SOUND], [0, 2, 0]),
+            (
+                "1 of 3 Produce requests with batches whose CRC is wrong; the broker refused 1 and "
+                "accepted 0"
+            ),
+        ),
+        (
+            producing([DAMAGED, DAMAGED + SOUND], [0, 0]),
+            (
+                "2 of 2 Produce requests with batches whose CRC is wrong; the broker accepted all, "
+                "so the capture is damaged, not the records"
+            ),
+        ),
+        (
+            fetching([SOUND, SOUND + DAMAGED, DAMAGED]),
+            "2 of 3 Fetch responses with batches whose CRC is wrong",
+        ),
+    ],
+)
+def test_a_wrong_crc_is_told_with_what_the_broker_said(
+    timeline: Timeline, words: str, tmp_path: Path
+) -> None:
+    [finding] = timeline.findings(tmp_path, "wrong_crc")
+    assert finding.what == words
+    assert finding.concerns["client_id"] == "billing"
+    assert finding.concerns["broker"] == "10.0.0.2:9092"
+
+
+@pytest.mark.parametrize(
+    "timeline",
+    [producing([SOUND] * 3, [0, 2, 0]), fetching([SOUND + SOUND, SOUND + SOUND[:1000]])],
+)
+def test_sound_batches_have_no_finding(timeline: Timeline, tmp_path: Path) -> None:
+    assert timeline.findings(tmp_path, "wrong_crc") == []

@@ -30,7 +30,7 @@ from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.quality import CaptureQuality
-from tests.queries.test_findings import FAULTS, MS, START_NS, Made, S, connection, request
+from tests.queries.test_findings import FAULTS, MS, START_NS, Made, S, connection, failed, request
 from tests.queries.test_findings_network import (
     WHOLE,
     attempt,
@@ -62,11 +62,33 @@ def both_sides_of_a_nat() -> Rows:
     return rows
 
 
+def closed_at_once(**changes: Any) -> Rows:
+    """Three connections, each of which the broker closes after its only request."""
+    rows: dict[str, list[Any]] = {"requests": [], "connections": []}
+    for number in range(3):
+        times = {"start_ns": START_NS + number * S, "end_ns": START_NS + number * S + MS}
+        kept = {"broker_lost_bytes": 0, "broker_payload_bytes": 0, "broker_packets": 2}
+        rows["connections"].append(
+            connection(closed_by="broker", connection_number=number, **kept, **times)
+        )
+        rows["requests"].append(
+            request(number * S, latency_ns=None, connection_number=number, **changes)
+        )
+    return rows
+
+
 OTHER_FAULTS = {
     "broker_away": lambda: {
         "connections": [
             attempt(9, is_refused=False, broker_payload_bytes=1, protocol="kafka"),
             *(attempt(number, is_refused=True, at_s=number / 2) for number in range(3)),
+        ]
+    },
+    "broker_stood_still": lambda: {
+        "requests": [
+            request(at * S, latency_s * S, api_name="Fetch", connection_number=number)
+            for number in (1, 2)
+            for at, latency_s in ((0, 1), (2, 5))
         ]
     },
     "capture_encrypted": lambda: {"connections": [connection(protocol="tls", tls_failure=None)]},
@@ -81,11 +103,40 @@ OTHER_FAULTS = {
         "connections": [connection(**{**WHOLE, "client_snapped_bytes": 1})]
     },
     "capture_twice": both_sides_of_a_nat,
+    "closed_after_produce": lambda: closed_at_once(api_name="Produce", status="one_way", acks=0),
+    "closed_at_api_versions": lambda: closed_at_once(
+        api_name="ApiVersions", api_key=18, status="unanswered"
+    ),
     "delayed_acknowledgment": lambda: slow_to_send(5, 6, 40),
+    "error_storm": lambda: {
+        "requests": [failed(n * S, 48, "INVALID_TXN_STATE") for n in range(15)]
+    },
+    "fenced": lambda: {
+        "requests": [
+            failed(0, 90, "PRODUCER_FENCED", transactional_id="payer"),
+            request(S, transactional_id="payer", client_ip="10.0.0.7"),
+        ]
+    },
     "late_heartbeats": lambda: beats(16 * S, 10_000),
+    "offset_out_of_range": lambda: {
+        "requests": [
+            failed(0, 1, "OFFSET_OUT_OF_RANGE", api_name="Fetch", api_key=1),
+            request(
+                S, api_name="ListOffsets", api_key=2, partitions=[made.partition(base_offset=7)]
+            ),
+            request(S, api_name="Fetch", api_key=1, partitions=[made.partition(high_watermark=9)]),
+        ]
+    },
     "sent_into_nothing": lambda: resent(
         request(-10 * S, latency_ns=S), request(0, latency_ns=None, status="unanswered")
     ),
+    "unknown_topic": lambda: {
+        "requests": [
+            *(failed(n * S, 3, "UNKNOWN_TOPIC_OR_PARTITION", topic="oders") for n in range(4)),
+            request(),
+        ]
+    },
+    "wrong_crc": lambda: {"requests": [request(anomalies=["wrong_crc"])]},
     "wrong_listener": lambda: {
         "connections": [attempt(1, is_refused=True)],
         "metadata": [listed_broker("10.0.0.2")],

@@ -10,6 +10,9 @@
 WITH refused AS (
     SELECT
         errors.request_id,
+        errors.connection,
+        errors.connection_number,
+        errors.correlation_id,
         errors.client_id,
         errors.client_ip,
         errors.api_name,
@@ -28,15 +31,19 @@ WITH refused AS (
         111 -- UNRELEASED_INSTANCE_ID
     )
     GROUP BY
-        errors.request_id, errors.client_id, errors.client_ip, errors.api_name, errors.group_id,
+        errors.request_id, errors.connection, errors.connection_number, errors.correlation_id,
+        errors.client_id, errors.client_ip, errors.api_name, errors.group_id,
         requests.transactional_id
 ),
 instances AS (
     SELECT
-        request_id,
+        connection,
+        connection_number,
+        correlation_id,
+        request_start_ns,
         max(group_instance_id) AS group_instance_id
     FROM groups
-    GROUP BY request_id
+    GROUP BY connection, connection_number, correlation_id, request_start_ns
 ),
 -- All that use an identity; the newest member, or the newest connection, is let in.
 users AS (
@@ -85,7 +92,11 @@ shut_out AS (
         CASE WHEN error_code IN (82, 111) THEN instances.group_instance_id ELSE transactional_id END
             AS identity
     FROM refused
-    LEFT JOIN instances ON refused.request_id = instances.request_id
+    LEFT JOIN instances
+        ON refused.connection = instances.connection
+        AND refused.connection_number = instances.connection_number
+        AND refused.correlation_id = instances.correlation_id
+        AND refused.request_start_ns = instances.request_start_ns
 ),
 counted AS (
     SELECT

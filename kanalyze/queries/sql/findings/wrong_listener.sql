@@ -99,15 +99,16 @@ told AS (
         host,
         port,
         regexp_matches(host, '^(localhost([.]localdomain)?|127[.][0-9.]+|::1|0[.]0[.]0[.]0)$') AS is_own,
-        -- Names that only a network of containers, or a company's own, knows; addresses.
-        regexp_matches(host, '^[^.]+$|[.](internal|local|svc|lan)$|^[0-9.]+$') AS is_inner,
+        -- Names that only a network of containers, or a company's own, knows; addresses; any name
+        -- with a port that the client never came to.
+        regexp_matches(host, '^[^.]+$|[.](internal|local|svc|lan)$|^[0-9.]+$')
+        OR count(reached.client_ip) = 0 AS is_inner,
         -- Evidence against: the client has tried this address, or one that may be that of the name.
-        count(reached.client_ip) AS tried
+        count(CASE WHEN metadata.host = reached.broker_ip OR reached.is_vain THEN 1 END) AS tried
     FROM metadata
     LEFT JOIN reached
         ON metadata.client_ip = reached.client_ip
         AND metadata.port = reached.broker_port
-        AND (metadata.host = reached.broker_ip OR reached.is_vain)
     WHERE
         kind = 'broker' AND host IS NOT NULL
         -- On the same machine, localhost is right.
