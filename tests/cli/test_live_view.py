@@ -227,7 +227,7 @@ def test_an_interrupt_ends_the_view_with_a_report(interrupt):
         for part in parts("groups", 3):
             live.give(part)
         live.choose(b"4")
-        live.see("OffsetForL")
+        live.see("OffsetF")
         assert not live.is_as_before()
         if interrupt == "ctrl-c":
             live.press(b"\x03")
