@@ -553,9 +553,7 @@ def test_new_connectors_are_no_rebalances_of_kafka_connect() -> None:
     connect = {"protocol_type": "connect", "subscribed_topics": ()}
     added = [line for n in range(6) for line in joined(10 * n, n + 1, "a", "b", **connect)]
     assert findings((), (), (), added, only=["rebalances"]) == []
-    restless = [
-        line for n in range(6) for line in joined(10 * n, n + 1, "a", f"b{n}", **connect)
-    ]
+    restless = [line for n in range(6) for line in joined(10 * n, n + 1, "a", f"b{n}", **connect)]
     [finding] = findings((), (), (), restless, only=["rebalances"])
     assert "5 as members joined" in finding.what
     consumers = [line for n in range(6) for line in joined(10 * n, n + 1, "a", "b")]

@@ -430,7 +430,9 @@ def hints(request: Body | None, response: Body, version: int) -> Entries:
 
 
 def versions(request: Body | None, response: Body, version: int) -> Entries:
-    keys = [f"{api['apiKey']}:{api['minVersion']}-{api['maxVersion']}" for api in response["apiKeys"]]
+    keys = [
+        f"{api['apiKey']}:{api['minVersion']}-{api['maxVersion']}" for api in response["apiKeys"]
+    ]
     if keys:
         yield ("versions",), {"kind": "versions", "announced": " ".join(keys)}
 

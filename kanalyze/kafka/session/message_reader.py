@@ -428,7 +428,9 @@ class MessageReader:
             behind = at + 6 + items * 6
             if items < 0 or behind > frame.length:
                 return None
-            body = b"".join((frame.read(at, 2), bytes(4), frame.read(behind, frame.length - behind)))
+            body = b"".join(
+                (frame.read(at, 2), bytes(4), frame.read(behind, frame.length - behind))
+            )
             plan.decode.read(body, 0)
         except WireError:
             return None

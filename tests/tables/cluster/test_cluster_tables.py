@@ -26,7 +26,6 @@ from tests.support.plain_cluster import (
     plain_metadata,
     topic_names,
 )
-
 from tests.support.traffic import (
     TO_CLIENT,
     Line,
