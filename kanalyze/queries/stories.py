@@ -12,14 +12,12 @@ time is enough). A finding has one cause, the most severe.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from kanalyze.queries.findings import Finding
 
 __all__ = ["Cause", "CauseRule", "cause_rules", "in_stories"]
 
@@ -48,14 +46,33 @@ class Cause(NamedTuple):
     """Its place in the list of findings, from 1."""
 
 
+class _Finding(Protocol):
+    """What is needed of a finding; ``findings.py`` has the class."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def severity(self) -> int: ...
+    @property
+    def concerns(self) -> Mapping[str, Any]: ...
+    @property
+    def first_time_ns(self) -> int | None: ...
+    @property
+    def last_time_ns(self) -> int | None: ...
+    def _replace(self, *, cause: Cause | None) -> Self: ...
+
+
+_FindingT = TypeVar("_FindingT", bound=_Finding)
+
+
 def cause_rules(description: str) -> tuple[CauseRule, ...]:
     """Return the rules in the comment of a query."""
     return tuple(CauseRule(name, tuple(same.split())) for name, same in _RULE.findall(description))
 
 
 def in_stories(
-    findings: Sequence[Finding], rules: Mapping[str, Collection[CauseRule]]
-) -> list[Finding]:
+    findings: Sequence[_FindingT], rules: Mapping[str, Collection[CauseRule]]
+) -> list[_FindingT]:
     """Return findings in the order of their stories, each with its cause.
 
     Args:
@@ -79,7 +96,7 @@ def in_stories(
 
 
 def _causes(
-    findings: Sequence[Finding], rules: Mapping[str, Collection[CauseRule]]
+    findings: Sequence[_Finding], rules: Mapping[str, Collection[CauseRule]]
 ) -> dict[int, int]:
     """Return the place of each finding's cause, by the place of the finding."""
     places: dict[str, list[int]] = {}
@@ -107,7 +124,7 @@ def _ancestors(place: int | None, causes: Mapping[int, int]) -> Iterator[int]:
         place = causes.get(place)
 
 
-def _explains(cause: Finding, effect: Finding, rule: CauseRule) -> bool:
+def _explains(cause: _Finding, effect: _Finding, rule: CauseRule) -> bool:
     began_ns, ended_ns, effect_ns = cause.first_time_ns, cause.last_time_ns, effect.first_time_ns
     if began_ns is None or ended_ns is None or effect_ns is None:
         return False
@@ -115,13 +132,13 @@ def _explains(cause: Finding, effect: Finding, rule: CauseRule) -> bool:
     return is_in_time and all(_are_same(cause, effect, name) for name in rule.same)
 
 
-def _are_same(cause: Finding, effect: Finding, concern: str) -> bool:
+def _are_same(cause: _Finding, effect: _Finding, concern: str) -> bool:
     value: Any = cause.concerns.get(concern)
     return value is not None and value == effect.concerns.get(concern)
 
 
 def _told(
-    findings: Sequence[Finding], effects: Mapping[int | None, Sequence[int]], cause: int | None
+    findings: Sequence[_Finding], effects: Mapping[int | None, Sequence[int]], cause: int | None
 ) -> Iterator[int]:
     """Yield the places of the effects of a cause, those of one kind together, and of theirs."""
     of_kind: dict[str, list[int]] = {}
@@ -138,7 +155,7 @@ def _told(
 
 
 def _severity(
-    findings: Sequence[Finding], effects: Mapping[int | None, Sequence[int]], place: int
+    findings: Sequence[_Finding], effects: Mapping[int | None, Sequence[int]], place: int
 ) -> int:
     """Return the severity of a finding, or of the worst that it led to."""
     led_to = [_severity(findings, effects, effect) for effect in effects.get(place, ())]
