@@ -1,5 +1,7 @@
 -- Requests without an answer, with what their connection and the broker say of it.
 --
+-- kept: two findings read it.
+--
 -- A response after the client has closed the connection is no answer. Requests are left out if the
 -- capture may lack the response: if it has gaps, or only one direction of the connection.
 -- `lowest_version` and `highest_version` are what the broker announced of the API at any time; null
