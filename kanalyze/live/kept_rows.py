@@ -31,7 +31,7 @@ from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.live.window.snapshot import LatestFindings
 from kanalyze.queries.database import Database
-from kanalyze.queries.findings import findings_of, unfiltered_only
+from kanalyze.queries.findings import findings_of, told, unfiltered_only
 from kanalyze.queries.report import report_of
 from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
 from kanalyze.spec.rows.cluster import REQUEST_ID
@@ -107,8 +107,7 @@ class FindingSearch:
         except (KanalyzeError, OSError) as error:  # no disk space or memory for a database
             for kind in kinds:
                 self._leave_out(failed, kind, str(error))
-        findings.sort(key=lambda finding: (-finding.severity, finding.name, -finding.weight))
-        return findings, {**self._never, **failed}
+        return told(findings, self._kinds), {**self._never, **failed}
 
     def _ask(
         self, database: Database, kind: FindingKind, failed: dict[str, str], longest_s: float

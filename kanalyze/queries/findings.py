@@ -11,6 +11,7 @@ The comment at the top of such a file has these lines:
 - ``needs: all requests`` (optional): it counts what is missing, so it cannot be used if a filter
   leaves out some requests of a client;
 - ``only if TABLE: CONDITION`` (optional, repeated): see ``conditions.py``;
+- ``caused by NAME: CONCERNS`` (optional, repeated): see ``stories.py``;
 - ``parameter NAME = NUMBER: meaning`` for each threshold.
 
 The result has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
@@ -32,6 +33,7 @@ from kanalyze.errors import UsageError
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.conditions import promising
 from kanalyze.queries.files import built_in, read_queries
+from kanalyze.queries.stories import Cause, CauseRule, cause_rules, in_stories
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -48,6 +50,7 @@ __all__ = [
     "findings_of",
     "kind_of_finding",
     "search",
+    "told",
     "unfiltered_only",
     "with_thresholds",
 ]
@@ -109,6 +112,8 @@ class FindingKind(NamedTuple):
     """The parameters of the query, with their default values."""
     meanings: dict[str, str]
     """The meaning of each parameter."""
+    causes: tuple[CauseRule, ...]
+    """Which findings may explain one of this kind."""
 
 
 class Finding(NamedTuple):
@@ -135,10 +140,13 @@ class Finding(NamedTuple):
     """The kanalyze command that shows the rows."""
     options: tuple[str, ...]
     """The options of that command."""
+    cause: Cause | None = None
+    """The finding that explains it; None if it has no known cause."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as in the report."""
-        return {**self._asdict(), "options": list(self.options)}
+        cause = None if self.cause is None else self.cause._asdict()
+        return {**self._asdict(), "options": list(self.options), "cause": cause}
 
 
 def findings_of(
@@ -146,7 +154,7 @@ def findings_of(
     kinds: Iterable[FindingKind],
     thresholds: Mapping[str, float] | None = None,
 ) -> list[Finding]:
-    """Return the findings, the most severe first.
+    """Return the findings in stories, the most severe first.
 
     Args:
         database: a database with the tables of a run. Kinds that need a missing table are
@@ -162,13 +170,19 @@ def findings_of(
     chosen = with_thresholds(kinds, thresholds or {})
     queries = promising(database, asked_for(database, chosen))
     found = [_findings(database, kind) for kind in chosen if kind.query in queries]
-    return sorted((finding for each in found for finding in each), key=_by_severity)
+    return told((finding for each in found for finding in each), chosen)
+
+
+def told(findings: Iterable[Finding], kinds: Iterable[FindingKind]) -> list[Finding]:
+    """Return findings in stories (``stories.py``), the most severe first."""
+    rules = {kind.query.name: kind.causes for kind in kinds}
+    return in_stories(sorted(findings, key=_by_severity), rules)
 
 
 def search(
     database: QueryEngine, kinds: Iterable[FindingKind], failed: FailedQueries
 ) -> list[Finding]:
-    """Return the findings, the most severe first; a kind whose query fails is added to ``failed``.
+    """Return the findings in stories; a kind whose query fails is added to ``failed``.
 
     Args:
         database: see :func:`findings_of`.
@@ -176,12 +190,13 @@ def search(
         failed: kinds whose query fails are added.
     """
     findings: list[Finding] = []
-    for kind in kinds:
+    searched = list(kinds)
+    for kind in searched:
         try:
             findings += _findings(database, kind)
         except UsageError as error:
             failed.add("finding", kind.query.name, error)
-    return sorted(findings, key=_by_severity)
+    return told(findings, searched)
 
 
 def asked_for(
@@ -267,6 +282,7 @@ def kind_of_finding(query: Query) -> FindingKind:
         fields.get("needs") == _ALL_REQUESTS,
         values,
         {name: meaning for name, _, meaning in parameters},
+        cause_rules(query.description),
     )
 
 

@@ -23,10 +23,12 @@ __all__ = [
     "FindingGroup",
     "command_text",
     "confidence_text",
+    "depths_of",
     "finding_groups",
     "finding_lines",
     "left_out_text",
     "no_findings_text",
+    "title_of",
 ]
 
 _MAX_OF_A_KIND = 3
@@ -35,9 +37,11 @@ _COMMAND_LIMIT = 1000
 
 
 class FindingGroup(NamedTuple):
-    """Findings of one kind."""
+    """Findings of one kind, with one cause or none."""
 
     title: str
+    depth: int
+    """0 for findings without a known cause, 1 for their effects, and so on."""
     examples: list[tuple[str, str]]
     """For the first few findings: their figures, and the command that shows the rows."""
     more: int
@@ -49,12 +53,15 @@ class FindingGroup(NamedTuple):
 def finding_groups(
     findings: Sequence[dict[str, Any]], captures: Sequence[str]
 ) -> Iterator[FindingGroup]:
-    """Yield findings grouped by kind, the most severe first; ``captures`` are for the commands."""
-    for _, group in groupby(findings, key=lambda finding: finding["name"]):
-        of_kind = list(group)
+    """Yield findings grouped by kind and cause; ``captures`` are for the commands."""
+    depths = depths_of(findings)
+    numbered = zip(findings, depths, strict=True)
+    for (_, _, depth), group in groupby(numbered, key=lambda each: (*_kind_of(each[0]), each[1])):
+        of_kind = [finding for finding, _ in group]
         first = of_kind[0]
         yield FindingGroup(
-            first["title"],
+            title_of(first["title"], depth),
+            depth,
             [
                 (_figures(finding), _command(finding, captures))
                 for finding in of_kind[:_MAX_OF_A_KIND]
@@ -62,6 +69,25 @@ def finding_groups(
             max(len(of_kind) - _MAX_OF_A_KIND, 0),
             *(first[name] for name in ("why", "repair", "sure")),
         )
+
+
+def depths_of(findings: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return how many causes, one of the other, each finding has; causes come before effects."""
+    depths: list[int] = []
+    for finding in findings:
+        cause = finding["cause"]
+        depths.append(0 if cause is None else depths[cause["number"] - 1] + 1)
+    return depths
+
+
+def title_of(title: str, depth: int) -> str:
+    """Return the title of a kind of findings, or of effects."""
+    return f"It led to: {title}" if depth else title
+
+
+def _kind_of(finding: Mapping[str, Any]) -> tuple[str, int | None]:
+    cause = finding["cause"]
+    return finding["name"], None if cause is None else cause["number"]
 
 
 def confidence_text(sure: str) -> str:
@@ -89,7 +115,7 @@ def finding_lines(
     not_searched: str | None = None,
     nothing: str = "none",
 ) -> Iterator[Line]:
-    """Yield the lines of the first few findings of each kind, the most severe first.
+    """Yield the lines of the first few findings of each kind, effects indented under their cause.
 
     ``captures`` are the captures of the commands; ``not_searched`` says which kinds of findings
     were not searched for; ``nothing`` is shown without findings.
@@ -99,15 +125,16 @@ def finding_lines(
     if not findings:
         yield Line(nothing, style="dim")
     for group in finding_groups(findings, captures):
-        yield Line(group.title, style="bold red")
+        indent = "  " * group.depth
+        yield Line(f"{indent}{group.title}", style="bold red")
         for figures, command in group.examples:
-            yield Line(f"  {figures}")
-            yield Line(f"    {command}", style="dim", is_command=True)
+            yield Line(f"{indent}  {figures}")
+            yield Line(f"{indent}    {command}", style="dim", is_command=True)
         if group.more:
-            yield Line(f"  and {count_text(group.more)} more", style="dim")
-        yield Line(f"  why: {group.why}")
-        yield Line(f"  repair: {group.repair}")
-        yield Line(f"  confidence: {confidence_text(group.sure)}", style="dim")
+            yield Line(f"{indent}  and {count_text(group.more)} more", style="dim")
+        yield Line(f"{indent}  why: {group.why}")
+        yield Line(f"{indent}  repair: {group.repair}")
+        yield Line(f"{indent}  confidence: {confidence_text(group.sure)}", style="dim")
     if not_searched is not None:
         yield Line(not_searched, style="dim")
 

@@ -60,7 +60,8 @@ def _findings(summary: dict[str, Any]) -> Iterator[str]:
     if not summary["findings"]:
         yield f"\n{no_findings_text(summary)}"
     for group in finding_groups(summary["findings"], summary["capture"]["captures"]):
-        yield f"\n### {markdown_text(group.title)}\n"
+        level = "#" * min(3 + group.depth, 6)
+        yield f"\n{level} {markdown_text(group.title)}\n"
         for figures, command in group.examples:
             yield f"- {markdown_text(figures)}<br>{markdown_code(command)}"
         if group.more:

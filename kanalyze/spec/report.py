@@ -802,6 +802,9 @@ finding object one thing that is wrong
     first_packet count? number of a packet to begin with, from 1; null: none
     command text(requests|connections|anomalies) the command of kanalyze that shows its rows
     options texts options of that command
+    cause object? the finding that explains it, which comes before it; null: no known cause
+        name text its kind
+        number count its number in this list, from 1
 """
 )[0]
 _NO_LATENCY = "no request began in the bucket that was answered and did not wait on purpose"
@@ -922,7 +925,7 @@ latency object? latency over time; null: {_FAILED}
 """
 _END = """
 limited texts names of the tables with a line of others
-findings list findings, the most severe first
+findings list findings, the most severe first, each with the findings that it explains behind it
     - @finding one thing that is wrong
 ...failed_queries
 findings_left_out? texts kinds of findings that were not searched for, because they need all \

@@ -36,7 +36,9 @@ from tests.queries.test_findings_network import (
     attempt,
     beats,
     listed_broker,
+    refusing,
     resent,
+    serving,
     slow_to_send,
 )
 from tests.support import rows as made
@@ -78,6 +80,10 @@ def closed_at_once(**changes: Any) -> Rows:
 
 
 OTHER_FAULTS = {
+    # Long after all other faults: no write may fail meanwhile.
+    "broker_restarted": lambda: {
+        "connections": [serving(8, 9_000), *refusing(9_010), serving(9, 9_040)]
+    },
     "broker_away": lambda: {
         "connections": [
             attempt(9, is_refused=False, broker_payload_bytes=1, protocol="kafka"),

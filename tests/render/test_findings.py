@@ -18,6 +18,7 @@ FINDING = {
     "concerns": {"client_id": "it's", "group_id": "billing"},
     "first_time_ns": 1_790_000_000 * 10**9,
     "first_packet": 7,
+    "cause": None,
 }
 
 
@@ -95,6 +96,27 @@ def test_only_the_first_findings_of_a_kind_are_shown_and_its_texts_once() -> Non
     assert sum("refused" in line for line in lines) == 3
     assert "  and 2 more" in lines
     assert sum(line.startswith("  why:") for line in lines) == 1
+
+
+def test_effects_are_indented_under_their_cause() -> None:
+    away = {**FINDING, "name": "away", "title": "Away"}
+    effect = {**FINDING, "cause": {"name": "away", "number": 1}}
+    further = {**FINDING, "title": "Storm", "cause": {"name": "too_large", "number": 2}}
+    titles = [
+        line
+        for line in lines_of(away, effect, further, FINDING)
+        if line.lstrip().startswith(("Away", "It led to", "Records", "why"))
+    ]
+    assert titles == [
+        "Away",
+        "  why: They are not written.",
+        "  It led to: Records that are too large",
+        "    why: They are not written.",
+        "    It led to: Storm",
+        "      why: They are not written.",
+        "Records that are too large",
+        "  why: They are not written.",
+    ]
 
 
 def test_control_characters_are_escaped() -> None:

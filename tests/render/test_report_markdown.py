@@ -96,6 +96,11 @@ def test_backquotes_do_not_end_inline_code() -> None:
         "first_packet": None,
         "command": "requests",
         "options": ["--topic", "a``b`"],
+        "cause": None,
     }
     text = report_markdown({**summary_of([row()]), "findings": [finding]})
     assert "- \\`seen\\`<br>```kanalyze requests CAPTURE --topic 'a``b`'```" in text
+    effect = {**finding, "name": "y", "title": "u", "cause": {"name": "x", "number": 1}}
+    text = report_markdown({**summary_of([row()]), "findings": [finding, effect]})
+    assert "\n### t\n" in text
+    assert "\n#### It led to: u\n" in text

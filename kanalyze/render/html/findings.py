@@ -9,7 +9,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.findings import command_text, confidence_text
+from kanalyze.render.findings import command_text, confidence_text, title_of
 from kanalyze.render.units import count_text, moment_text, shown
 
 if TYPE_CHECKING:
@@ -51,18 +51,41 @@ def findings_html(
     if not findings:
         is_all = nothing == "none"
         return f"<p>{'Nothing wrong was found' if is_all else nothing.capitalize()}.</p>"
-    by_kind = groupby(findings[:_MOST], key=lambda finding: finding["name"])
-    items = "".join(_kind(list(of_kind), captures, names) for _, of_kind in by_kind)
+    shown_findings = list(enumerate(findings[:_MOST], start=1))
     more = len(findings) - _MOST
-    return f"<ol>{items}</ol>" + (f"<p>and {count_text(more)} more</p>" if more > 0 else "")
+    return _kinds(shown_findings, None, captures, names) + (
+        f"<p>and {count_text(more)} more</p>" if more > 0 else ""
+    )
+
+
+def _kinds(
+    findings: Sequence[tuple[int, Mapping[str, Any]]],
+    cause: int | None,
+    captures: Sequence[str],
+    names: Mapping[str, Any],
+) -> str:
+    """Return the findings that one of them caused, or those without a cause, as a list by kind."""
+    caused = [each for each in findings if _cause(each[1]) == cause]
+    by_kind = groupby(caused, key=lambda each: each[1]["name"])
+    items = "".join(_kind(list(of_kind), findings, captures, names) for _, of_kind in by_kind)
+    return f"<ol>{items}</ol>" if items else ""
+
+
+def _cause(finding: Mapping[str, Any]) -> int | None:
+    return None if finding["cause"] is None else finding["cause"]["number"]
 
 
 def _kind(
-    of_kind: Sequence[Mapping[str, Any]], captures: Sequence[str], names: Mapping[str, Any]
+    of_kind: Sequence[tuple[int, Mapping[str, Any]]],
+    findings: Sequence[tuple[int, Mapping[str, Any]]],
+    captures: Sequence[str],
+    names: Mapping[str, Any],
 ) -> str:
-    """Return the findings of one kind: the common texts once, then each finding."""
-    first = of_kind[0]
-    items = "".join(_item(finding, captures, names) for finding in of_kind)
+    """Return the findings of one kind: the common texts once, each finding, and its effects."""
+    first = of_kind[0][1]
+    items = "".join(_item(finding, captures, names) for _, finding in of_kind)
+    effects = "".join(_kinds(findings, number, captures, names) for number, _ in of_kind)
+    title = title_of(first["title"], 0 if first["cause"] is None else 1)
     facts = (
         ("Why it matters", first["why"]),
         ("Confidence", confidence_text(first["sure"])),
@@ -70,8 +93,8 @@ def _kind(
     )
     lines = "".join(f"<div><dt>{word}</dt><dd>{_text(text)}</dd></div>" for word, text in facts)
     return (
-        f'<li class="{_grade(first["severity"])}"><h3>{_text(first["title"])}</h3>'
-        f"<dl>{lines}</dl><ul>{items}</ul></li>"
+        f'<li class="{_grade(first["severity"])}"><h3>{_text(title)}</h3>'
+        f"<dl>{lines}</dl><ul>{items}</ul>{effects}</li>"
     )
 
 

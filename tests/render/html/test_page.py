@@ -18,6 +18,7 @@ import pytest
 
 import kanalyze
 from kanalyze.render.html import html_page
+from kanalyze.render.html.findings import findings_html
 from kanalyze.render.html.tables import TABLES
 from kanalyze.render.json import summary_json
 from tests.queries.test_json_schema import violations
@@ -120,10 +121,27 @@ def hostile_page() -> str:
             "first_packet": 1,
             "command": "requests",
             "options": ["--client-id", name],
+            "cause": None,
         }
         for name in HOSTILE
     ]
     return html_page(report, cube)
+
+
+def test_effects_are_a_list_under_their_cause() -> None:
+    def found(name: str, cause: int | None) -> dict[str, Any]:
+        texts = dict.fromkeys(("name", "title", "what", "sure", "why", "repair"), name)
+        times = dict.fromkeys(("first_time_ns", "last_time_ns", "first_packet"))
+        own = {"severity": 9, "concerns": {}, "command": "requests", "options": [], **times}
+        return {**texts, **own, "cause": None if cause is None else {"name": "", "number": cause}}
+
+    findings = [found("away", None), found("few", 1), found("storm", 2), found("slow", None)]
+    made = findings_html(findings, [], {})
+    names = re.findall(r"<h3>.*?</h3>|<ol>|</ol>", made)
+    assert names == [
+        *("<ol>", "<h3>away</h3>", "<ol>", "<h3>It led to: few</h3>"),
+        *("<ol>", "<h3>It led to: storm</h3>", "</ol>", "</ol>", "<h3>slow</h3>", "</ol>"),
+    ]
 
 
 def test_names_add_no_html_elements() -> None:

@@ -5,6 +5,7 @@
 -- sure: likely: connections to an address failed, while earlier or later ones succeeded.
 -- why: Partitions that a broker leads have no leader until the others notice; without a controller the others elect one; clients that know no other broker cannot work.
 -- repair: See when it began, and read the logs of the broker and of its kernel for that time: a restart, out of memory, a full disk, a new certificate or port. If it answered on open connections meanwhile, it ran: look at its backlog of connections (SYNs without an answer), and for a firewall.
+-- caused by unanswered: broker
 -- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
 -- parameter least_attempts = 3: minimum number of failed connections
 -- parameter least_span_s = 1: minimum seconds over which they fail
@@ -16,6 +17,14 @@ SELECT
         in_s(last_ns - first_ns), ' s failed: ', refused, ' refused, ', attempts - refused,
         ' not answered; ', number_text(served_ever, 'other'), ' succeeded',
         CASE WHEN served_between > 0 THEN concat(', of which ', served_between, ' meanwhile') ELSE '' END,
+        CASE
+            WHEN moved > 0
+                THEN concat(
+                    '; other brokers answered ', moved, CASE WHEN clients = 1 THEN ' client' ELSE ' of them' END,
+                    ' meanwhile'
+                )
+            ELSE ''
+        END,
         CASE WHEN is_controller THEN '; the address is a controller''s' ELSE '' END,
         CASE
             WHEN answered > 0

@@ -13,12 +13,12 @@ SELECT
     broker_port,
     concat(
         CASE
-            WHEN left_ns IS NULL THEN concat('came ', in_s(back_ns - first_ns), ' s after the first of ')
+            WHEN left_ns IS NULL
+                THEN concat('not reachable at first; it came ', in_s(back_ns - first_ns), ' s later; ')
             ELSE concat('left, and was back ', in_s(back_ns - left_ns), ' s later; ')
         END,
-        number_text(attempts, 'connection'), ' of ', number_text(clients, 'client'), ' failed',
-        CASE WHEN left_ns IS NULL THEN '' ELSE ' meanwhile' END,
-        ', and no request for want of it',
+        number_text(attempts, 'connection'), ' failed meanwhile, no write; others answered ', moved,
+        ' of ', number_text(clients, 'client'),
         CASE WHEN is_controller THEN '; the address is a controller''s' ELSE '' END
     ) AS what,
     attempts AS weight,

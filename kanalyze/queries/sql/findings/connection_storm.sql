@@ -4,12 +4,24 @@
 -- sure: certain: every connection was captured from its beginning to its end.
 -- why: Each connection costs the broker a handshake, perhaps TLS and a login, and occupies threads; requests wait for all of that.
 -- repair: Keep one client for the life of the process instead of one per request. If connections are refused, find out why, and raise reconnect.backoff.max.ms.
+-- caused by rebalances: group_id
+-- caused by login_failures: client_id
+-- caused by refused_versions: client_id client_ip
 -- show: connections
 -- only if connections: count(*) FILTER (WHERE "end" IN ('fin', 'reset', 'reused') AND duration_ns <= $longest_s * 1000000000) >= $least_connections
 -- parameter least_per_s = 1: minimum connections per second
 -- parameter least_connections = 30: minimum number of connections
 -- parameter longest_s = 10: maximum seconds that a counted connection lasts
-WITH counted AS (
+WITH joined AS (
+    SELECT
+        client_ip,
+        client_id,
+        CASE WHEN count(DISTINCT group_id) = 1 THEN min(group_id) END AS group_id
+    FROM requests
+    WHERE api_name IN ('JoinGroup', 'ConsumerGroupHeartbeat')
+    GROUP BY client_ip, client_id
+),
+counted AS (
     SELECT
         client_ip,
         client_id,
@@ -33,8 +45,9 @@ WITH counted AS (
     GROUP BY client_ip, client_id
 )
 SELECT
-    client_id,
-    client_ip,
+    counted.client_id,
+    counted.client_ip,
+    joined.group_id,
     concat(
         number_text(connections, 'short connection'), ' to ', number_text(brokers, 'broker'),
         ' in ', in_s(last_time_ns - first_time_ns), ' s, half of them within ',
@@ -50,7 +63,9 @@ SELECT
     last_time_ns,
     first_packet
 FROM counted
+LEFT JOIN joined
+    ON counted.client_ip = joined.client_ip AND counted.client_id IS NOT DISTINCT FROM joined.client_id
 WHERE
     connections >= $least_connections
     AND connections * 1000000000.0 >= $least_per_s * (last_time_ns - first_time_ns)
-ORDER BY weight DESC, client_id NULLS LAST, client_ip
+ORDER BY weight DESC, counted.client_id NULLS LAST, counted.client_ip

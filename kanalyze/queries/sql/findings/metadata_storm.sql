@@ -4,6 +4,9 @@
 -- sure: likely: clients send so many Metadata requests after errors, or if a topic does not exist.
 -- why: Each request is answered from the whole cluster's metadata, so many such clients load every broker; one that does nothing else meanwhile makes no progress.
 -- repair: UNKNOWN_TOPIC_OR_PARTITION: correct the topic's name, or create the topic. LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: look at the brokers that should lead. Without an error: look for what else of the client fails; if nothing does, metadata.max.age.ms (topic.metadata.refresh.interval.ms) is far too short.
+-- caused by stale_leader: client_id
+-- caused by wrong_listener: client_ip
+-- caused by broker_away
 -- only if requests: max(CASE WHEN api_name = 'Metadata' THEN request_start_ns END) - min(CASE WHEN api_name = 'Metadata' THEN request_start_ns END) >= $least_span_s * 1000000000
 -- parameter longest_between_s = 5: maximum seconds between two requests on a connection; after more, it has stopped
 -- parameter least_span_s = 30: minimum seconds over which this goes on

@@ -10,6 +10,9 @@
 -- sure: likely: the rounds are certain; their causes are derived from the members before and after, and those that left.
 -- why: From the first JoinGroup of a round to the last SyncGroup no member consumes (with eager assignors); with the newer protocol, members wait whose partitions move.
 -- repair: Members that join and leave: look for a deployment, a crash loop, an autoscaler; static membership (group.instance.id) lets them come back without a round. Members lost: a longer session.timeout.ms for pauses of the process, a longer max.poll.interval.ms or smaller max.poll.records for slow work. The cooperative assignor or group.protocol=consumer make rounds shorter.
+-- caused by late_heartbeats: group_id
+-- caused by broker_away
+-- caused by broker_restarted
 -- tables: groups
 -- needs: all requests
 -- only if groups: count(DISTINCT coalesce(generation_id, member_epoch)) > $least_rounds OR max(CASE WHEN event = 'sync' THEN response_end_ns END) - min(CASE WHEN event = 'join' THEN request_start_ns END) >= $longest_round_s * 1000000000
@@ -68,6 +71,12 @@ rounds AS (
     WHERE round IS NOT NULL AND (event <> 'heartbeat' OR NOT is_classic)
     GROUP BY group_id, round
 ),
+placed AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY group_id ORDER BY round) AS place
+    FROM rounds
+),
 of_groups AS (
     SELECT
         group_id,
@@ -77,8 +86,12 @@ of_groups AS (
         max(took_ns) AS longest_ns,
         min(first_time_ns) AS first_time_ns,
         max(last_time_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
-    FROM rounds
+        -- The first round of a group is none that anybody has to explain.
+        coalesce(
+            min(CASE WHEN place > 1 THEN first_time_ns END), min(first_time_ns)
+        ) AS began_ns,
+        coalesce(min(CASE WHEN place > 1 THEN first_packet END), min(first_packet)) AS first_packet
+    FROM placed
     GROUP BY group_id
     HAVING count(*) > $least_rounds OR max(took_ns) >= $longest_round_s * 1000000000
 ),
@@ -218,7 +231,7 @@ SELECT
         CASE WHEN reasons.reasons IS NULL THEN '' ELSE concat('; clients say: ', reasons.reasons) END
     ) AS what,
     of_groups.again AS weight,
-    of_groups.first_time_ns,
+    of_groups.began_ns AS first_time_ns,
     of_groups.last_time_ns,
     of_groups.first_packet
 FROM of_groups

@@ -55,26 +55,17 @@ WITH refused AS (
             )
             OR (without_answer.is_unannounced AND without_answer.closed_by IS NOT NULL)
         )
-),
--- Each announcement once.
-told AS (
-    SELECT
-        client_id,
-        client_ip,
-        broker_ip,
-        broker_port,
-        array_to_string(list_sort(list(DISTINCT announced)), '') AS announced
-    FROM refused
-    GROUP BY client_id, client_ip, broker_ip, broker_port
 )
 SELECT
-    refused.client_id,
-    refused.client_ip,
-    refused.broker_ip,
-    refused.broker_port,
+    client_id,
+    client_ip,
+    broker_ip,
+    broker_port,
     concat(
         number_text(count(*), 'request'), ' refused: ',
-        array_to_string(list_sort(list(DISTINCT version)), ', '), max(told.announced), '; ',
+        array_to_string(list_sort(list(DISTINCT version)), ', '),
+        -- Each announcement once.
+        array_to_string(list_sort(list(DISTINCT announced)), ''), '; ',
         count(*) FILTER (WHERE is_answered), ' answered UNSUPPORTED_VERSION, ',
         number_text(
             count(DISTINCT closed_connection) FILTER (WHERE NOT is_answered AND closed_by = 'broker'),
@@ -91,15 +82,10 @@ SELECT
         END
     ) AS what,
     count(*) AS weight,
-    min(refused.request_start_ns) AS first_time_ns,
-    max(refused.request_start_ns) AS last_time_ns,
-    min(refused.request_packet) AS first_packet
+    min(request_start_ns) AS first_time_ns,
+    max(request_start_ns) AS last_time_ns,
+    min(request_packet) AS first_packet
 FROM refused
-JOIN told
-    ON refused.client_id IS NOT DISTINCT FROM told.client_id
-    AND refused.client_ip = told.client_ip
-    AND refused.broker_ip = told.broker_ip
-    AND refused.broker_port = told.broker_port
-GROUP BY refused.client_id, refused.client_ip, refused.broker_ip, refused.broker_port
+GROUP BY client_id, client_ip, broker_ip, broker_port
 HAVING count(*) >= $least_requests
 ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port

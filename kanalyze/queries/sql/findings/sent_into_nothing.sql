@@ -4,6 +4,7 @@
 -- sure: likely: the client's TCP retransmitted the request several times, and nothing came back before it gave up.
 -- why: A firewall, NAT or load balancer has dropped the idle connection without telling the ends, or the broker's machine is gone. The client waits for its request.timeout.ms before it reconnects.
 -- repair: If the connection was idle before: set connections.max.idle.ms of the clients below the idle limit of that device, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help if they are more frequent than the limit. If it was in use, check whether the broker's machine was up.
+-- caused by broker_away: broker
 -- only if requests: bool_or(status = 'unanswered' AND api_name NOT IN ('JoinGroup', 'SyncGroup'))
 -- only if connections: max(CASE WHEN client_lost_bytes = 0 AND broker_lost_bytes = 0 AND broker_packets > 0 THEN client_retransmitted_packets END) >= $least_retransmissions
 -- parameter least_retransmissions = 3: minimum number of packets that the client retransmitted

@@ -1,7 +1,7 @@
 -- A broker that is slower than the others.
 --
--- Brokers are compared for the same API: controllers with controllers, the fetches of consumers, of
--- other brokers and of raft apart, and with brokers of the same port if there are any, because a
+-- Brokers are compared for the same API: controllers with controllers, the fetches of consumers
+-- and of other brokers apart, and with brokers of the same port if there are any, because a
 -- listener has the same port on all of them.
 --
 -- severity: 75
@@ -16,18 +16,17 @@
 WITH times AS (
     SELECT
         api_name,
-        CASE
-            WHEN NOT is_fetch OR NOT is_replica_client(client_id) THEN 'client'
-            WHEN client_id LIKE 'raft-%' THEN 'raft'
-            ELSE 'replica'
-        END AS asker,
+        CASE WHEN is_fetch AND is_replica_client(client_id) THEN 'replica' ELSE 'client' END AS asker,
         broker_ip,
         broker_port,
         coalesce(broker_time_ns, work_latency_ns) AS time_ns,
         request_start_ns,
         request_packet
     FROM measured
-    WHERE work_latency_ns IS NOT NULL
+    WHERE
+        work_latency_ns IS NOT NULL
+        -- Only the leader of the controllers holds the fetches of the others until there is news.
+        AND NOT (is_fetch AND coalesce(client_id, '') LIKE 'raft-client-%')
 ),
 binned AS (
     SELECT
@@ -108,11 +107,7 @@ SELECT
         sum(binned.many), ' of ', slow.requests, ' requests took more than ',
         in_ms(slow.others_p99_ns), ' ms, within which 99 % are answered by other brokers; its own 99 % within ',
         in_ms(slow.p99_ns), ' ms',
-        CASE slow.asker
-            WHEN 'replica' THEN '; these are fetches of other brokers'
-            WHEN 'raft' THEN '; these are fetches of metadata from a controller'
-            ELSE ''
-        END
+        CASE WHEN slow.asker = 'replica' THEN '; these are fetches of other brokers' ELSE '' END
     ) AS what,
     slow.p99_ns / 1e6 AS weight,
     min(binned.first_time_ns) AS first_time_ns,

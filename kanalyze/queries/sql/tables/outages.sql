@@ -6,7 +6,8 @@
 -- may come up while it is captured, and go away later. `left_ns` is the time of its last response
 -- before, `back_ns` the start of the first connection that it served afterwards; null if the capture
 -- has none. `refused_writes` are those that too few replicas, or none in time, had taken; `lost` are
--- those that it got and did not answer; `longest_write_ns` is of all brokers.
+-- those that it got and did not answer; `longest_write_ns` is of all brokers. `moved` are the clients
+-- that other brokers answered meanwhile.
 WITH opened AS (
     SELECT
         *,
@@ -100,6 +101,32 @@ bounded AS (
         AND failed.broker_port = returned.broker_port
         AND failed.is_after = returned.is_after
 ),
+moved AS (
+    SELECT
+        bounded.broker_ip,
+        bounded.broker_port,
+        bounded.is_after,
+        count(DISTINCT tried.client_ip) AS moved
+    FROM bounded
+    JOIN (
+        SELECT DISTINCT
+            broker_ip,
+            broker_port,
+            served > 0 AS is_after,
+            client_ip
+        FROM opened
+        WHERE is_vain
+    ) AS tried
+        ON bounded.broker_ip = tried.broker_ip
+        AND bounded.broker_port = tried.broker_port
+        AND bounded.is_after = tried.is_after
+    JOIN requests
+        ON tried.client_ip = requests.client_ip
+        AND (bounded.broker_ip <> requests.broker_ip OR bounded.broker_port <> requests.broker_port)
+        AND requests.response_start_ns
+        BETWEEN bounded.first_ns AND coalesce(bounded.back_ns, bounded.last_ns)
+    GROUP BY bounded.broker_ip, bounded.broker_port, bounded.is_after
+),
 writes AS (
     SELECT
         broker_ip,
@@ -137,6 +164,7 @@ SELECT
     controllers.broker_ip IS NOT NULL AS is_controller,
     coalesce(suffered.refused_writes, 0) AS refused_writes,
     coalesce(suffered.lost, 0) AS lost,
+    coalesce(moved.moved, 0) AS moved,
     suffered.longest_write_ns,
     bounded.back_ns IS NOT NULL
     AND bounded.served_between = 0
@@ -147,5 +175,9 @@ LEFT JOIN suffered
     ON bounded.broker_ip = suffered.broker_ip
     AND bounded.broker_port = suffered.broker_port
     AND bounded.is_after = suffered.is_after
+LEFT JOIN moved
+    ON bounded.broker_ip = moved.broker_ip
+    AND bounded.broker_port = moved.broker_port
+    AND bounded.is_after = moved.is_after
 LEFT JOIN controllers
     ON bounded.broker_ip = controllers.broker_ip AND bounded.broker_port = controllers.broker_port

@@ -1,4 +1,6 @@
--- Requests without an answer, with what their connection and the broker's announcements say.
+-- Requests without an answer, with what their connection and the broker say of it.
+--
+-- kept: two findings read it.
 --
 -- A response after the client has closed the connection is no answer. Requests are left out if the
 -- capture may lack the response: if it has gaps, or only one direction of the connection.

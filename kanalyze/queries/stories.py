@@ -1,0 +1,162 @@
+"""Stories: findings that one of them explains, with the cause first and its effects behind it.
+
+In: findings, and by kind what may have caused it, as the comments of the queries say. Out: the
+same findings in the order of a story: causes by the worst that they led to, each with its effects
+behind it.
+
+A line ``caused by NAME: CONCERNS`` in the comment of a query says that a finding of the kind
+``NAME`` explains one of this kind if it began before, and if both have the same concerns (none: the
+time is enough). A finding has one cause, the most severe.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+__all__ = ["Cause", "CauseRule", "cause_rules", "in_stories"]
+
+_RULE = re.compile(r"^caused by (\w+)(?:: ([a-z_ ]+))?$", re.MULTILINE)
+_BEFORE_NS = 5_000_000_000
+"""A cause may be seen this long after its first effect: clients notice at different times."""
+_AFTER_NS = 60_000_000_000
+"""An effect may begin this long after the last sign of its cause."""
+
+
+class CauseRule(NamedTuple):
+    """What may explain findings of a kind."""
+
+    name: str
+    """The kind of the cause."""
+    same: tuple[str, ...]
+    """The concerns that both have, and that are equal."""
+
+
+class Cause(NamedTuple):
+    """The finding that explains another."""
+
+    name: str
+    """Its kind."""
+    number: int
+    """Its place in the list of findings, from 1."""
+
+
+class _Finding(Protocol):
+    """What is needed of a finding; ``findings.py`` has the class."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def severity(self) -> int: ...
+    @property
+    def concerns(self) -> Mapping[str, Any]: ...
+    @property
+    def first_time_ns(self) -> int | None: ...
+    @property
+    def last_time_ns(self) -> int | None: ...
+    def _replace(self, *, cause: Cause | None) -> Self: ...
+
+
+_FindingT = TypeVar("_FindingT", bound=_Finding)
+
+
+def cause_rules(description: str) -> tuple[CauseRule, ...]:
+    """Return the rules in the comment of a query."""
+    return tuple(CauseRule(name, tuple(same.split())) for name, same in _RULE.findall(description))
+
+
+def in_stories(
+    findings: Sequence[_FindingT], rules: Mapping[str, Collection[CauseRule]]
+) -> list[_FindingT]:
+    """Return findings in the order of their stories, each with its cause.
+
+    Args:
+        findings: findings, the most severe first.
+        rules: by kind, what may have caused findings of that kind.
+    """
+    causes = _causes(findings, rules)
+    effects: dict[int | None, list[int]] = {}
+    for place in range(len(findings)):
+        effects.setdefault(causes.get(place), []).append(place)
+    order = list(_told(findings, effects, None))
+    numbers = {place: number for number, place in enumerate(order, start=1)}
+    return [
+        findings[place]._replace(
+            cause=None
+            if (cause := causes.get(place)) is None
+            else Cause(findings[cause].name, numbers[cause])
+        )
+        for place in order
+    ]
+
+
+def _causes(
+    findings: Sequence[_Finding], rules: Mapping[str, Collection[CauseRule]]
+) -> dict[int, int]:
+    """Return the place of each finding's cause, by the place of the finding."""
+    places: dict[str, list[int]] = {}
+    for place, finding in enumerate(findings):
+        places.setdefault(finding.name, []).append(place)
+    causes: dict[int, int] = {}
+    for place, finding in enumerate(findings):
+        candidates = sorted(
+            other
+            for rule in rules.get(finding.name, ())
+            for other in places.get(rule.name, ())
+            if other != place and _explains(findings[other], finding, rule)
+        )
+        for other in candidates:
+            if place not in _ancestors(other, causes):
+                causes[place] = other
+                break
+    return causes
+
+
+def _ancestors(place: int | None, causes: Mapping[int, int]) -> Iterator[int]:
+    """Yield a finding, its cause, the cause of that, and so on."""
+    while place is not None:
+        yield place
+        place = causes.get(place)
+
+
+def _explains(cause: _Finding, effect: _Finding, rule: CauseRule) -> bool:
+    began_ns, ended_ns, effect_ns = cause.first_time_ns, cause.last_time_ns, effect.first_time_ns
+    if began_ns is None or ended_ns is None or effect_ns is None:
+        return False
+    is_in_time = began_ns - _BEFORE_NS <= effect_ns <= ended_ns + _AFTER_NS
+    return is_in_time and all(_are_same(cause, effect, name) for name in rule.same)
+
+
+def _are_same(cause: _Finding, effect: _Finding, concern: str) -> bool:
+    value: Any = cause.concerns.get(concern)
+    return value is not None and value == effect.concerns.get(concern)
+
+
+def _told(
+    findings: Sequence[_Finding], effects: Mapping[int | None, Sequence[int]], cause: int | None
+) -> Iterator[int]:
+    """Yield the places of the effects of a cause, those of one kind together, and of theirs."""
+    of_kind: dict[str, list[int]] = {}
+    for place in effects.get(cause, ()):
+        of_kind.setdefault(findings[place].name, []).append(place)
+    worst = {
+        name: max(_severity(findings, effects, place) for place in places)
+        for name, places in of_kind.items()
+    }
+    for name in sorted(of_kind, key=lambda name: (-worst[name], name)):
+        yield from of_kind[name]
+        for place in of_kind[name]:
+            yield from _told(findings, effects, place)
+
+
+def _severity(
+    findings: Sequence[_Finding], effects: Mapping[int | None, Sequence[int]], place: int
+) -> int:
+    """Return the severity of a finding, or of the worst that it led to."""
+    led_to = [_severity(findings, effects, effect) for effect in effects.get(place, ())]
+    return max([findings[place].severity, *led_to])
