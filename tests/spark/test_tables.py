@@ -41,8 +41,15 @@ if TYPE_CHECKING:
 
 LOOSE = ", loose thresholds"
 FIND_NOTHING = (
-    *("capture_lost_packets", "capture_one_way", "capture_twice"),
-    *("delayed_acknowledgment", "wrong_listener"),
+    *(
+        "broker_away",
+        "broker_restarted",
+        "capture_lost_packets",
+        "capture_one_way",
+        "capture_twice",
+    ),
+    *("closed_after_produce", "closed_at_api_versions", "delayed_acknowledgment", "fenced"),
+    *("sent_into_nothing", "wrong_crc", "wrong_listener"),
 )
 """Queries that find nothing in the rows of several captures together, with any thresholds."""
 CONNECTION = "10.0.0.7:51812>10.0.0.2:9092"

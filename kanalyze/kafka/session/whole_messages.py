@@ -195,8 +195,8 @@ class WholeMessages:
         ):
             return None
         machine = decode.machine
-        if self._checksum is not None:
-            machine.noting = has_checked_batches(plan.key >> 16)
+        # Readers that check batches, and others, may share the machine.
+        machine.noting = self._checksum is not None and has_checked_batches(plan.key >> 16)
         if self._tape is None:
             self._tape = shared_tape()
         machine.begin(decode.address, decode.stack_cells, frame.length - at, self._tape)

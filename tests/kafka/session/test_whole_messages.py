@@ -145,3 +145,15 @@ def test_what_was_read_of_pending_requests_outlives_the_shared_tape() -> None:
     waiting, _, values, _, _ = outcome(messages, as_objects=False)
     assert waiting == outcome(messages, as_objects=True)[0]
     assert len({repr(both[0]) for both in values}) == 20
+
+
+def test_readers_that_check_crcs_and_others_may_share_decoders() -> None:
+    decoders, needed = Decoders(CATALOG), Extractors(CATALOG).needed_fields
+    checking = MessageReader(CATALOG, decoders, needed, checks_crc=True)
+    other = MessageReader(CATALOG, decoders, needed)
+    message = k.produce(9, 1, version=7, records=sound_batches())
+    counts = []
+    for reader in (checking, other, checking):
+        messages = [("request", in_segments(message, Random(1)))]
+        counts.append(outcome(messages, as_objects=False, reader=reader)[3][2])
+    assert counts == [(4, 4, 0), (0, 0, 0), (4, 4, 0)]

@@ -188,7 +188,10 @@ def test_a_view_is_created_in_sql(plain):
     ("options", "text"),
     [
         ({}, "kanalyze.errors.CaptureError: nowhere.pcap: no such file"),
-        ({"slower": "1s"}, "kanalyze.errors.UsageError: unknown option: 'slower'; there are api,"),
+        (
+            {"slower": "1s"},
+            "kanalyze.errors.UsageError: unknown option: 'slower'; there are anomaly, api,",
+        ),
         ({"table": "rows"}, "kanalyze.errors.UsageError: unknown table 'rows'; there"),
     ],
 )
