@@ -46,10 +46,6 @@ cpdef object copy_ranges(object target, object places, object data, object begin
     count=cython.Py_ssize_t, place=cython.longlong)
 cpdef object places_of(object sizes, long long first=*)
 
-@cython.locals(numbers="const long long[::1]", at="long long[::1]", positions="long long[::1]",
-    index=cython.Py_ssize_t, group=cython.longlong)
-cpdef list sorted_into(object groups, long long count)
-
 @cython.locals(source="const unsigned char[::1]", firsts="const long long[::1]",
     lasts="const long long[::1]", target="unsigned char[::1]", size=cython.Py_ssize_t,
     total=cython.Py_ssize_t, at=cython.Py_ssize_t, until=cython.Py_ssize_t, index=cython.Py_ssize_t)

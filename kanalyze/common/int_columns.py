@@ -32,7 +32,6 @@ __all__ = [
     "repeated",
     "rising",
     "shifted",
-    "sorted_into",
     "take_turns",
     "total",
 ]
@@ -173,8 +172,8 @@ def copy_ranges(
     target: bytearray | memoryview,
     places: _Longs,
     data: memoryview | bytes,
-    begins: _Longs,
-    sizes: _Longs,
+    begins: _Longs | memoryview,
+    sizes: _Longs | memoryview,
 ) -> None:
     """Copy ranges of a buffer to places in another.
 
@@ -199,7 +198,7 @@ def copy_ranges(
         written[to : to + count] = source[first : first + count]
 
 
-def places_of(sizes: array[int], first: int = 0) -> array[int]:
+def places_of(sizes: array[int] | memoryview, first: int = 0) -> array[int]:
     """Return where ranges of some sizes begin that follow each other, the first at ``first``.
 
     One entry more than there are sizes: where the last range ends.
@@ -214,31 +213,6 @@ def places_of(sizes: array[int], first: int = 0) -> array[int]:
         place += numbers[index]
     target[count] = place
     return result
-
-
-def sorted_into(groups: array[int], count: int) -> list[array[int]]:
-    """Return for each group, 0 up to ``count``, the indices at which it is, ascending.
-
-    Raises:
-        IndexError: a number is not a group.
-    """
-    numbers = groups
-    ends = array("q", [0]) * (count + 1)
-    at = ends
-    for index in range(len(numbers)):
-        if not 0 <= numbers[index] < count:
-            raise IndexError("not a group")
-        at[numbers[index] + 1] += 1
-    for group in range(count):
-        at[group + 1] += at[group]
-    begins = list(ends)
-    order = array("q", [0]) * len(numbers)
-    positions = order
-    for index in range(len(numbers)):
-        group = numbers[index]
-        positions[at[group]] = index
-        at[group] += 1
-    return [order[begins[group] : begins[group + 1]] for group in range(count)]
 
 
 def joined(data: memoryview, begins: Sequence[int], ends: Sequence[int]) -> bytearray:

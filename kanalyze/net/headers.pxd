@@ -26,23 +26,25 @@ cdef enum:
 @cython.final
 cdef class SegmentColumnsBuilder:
     cdef dict _arrays
-    cdef long long _used, _segments
+    cdef long long _used
     cdef long long[::1] _number, _time_ns, _is_ipv6
     cdef unsigned long long[::1] _source_high, _source_low, _destination_high, _destination_low
     cdef long long[::1] _source_port, _destination_port, _sequence, _acknowledgment, _flags
     cdef long long[::1] _window, _checksum, _identification, _payload_start, _payload_bytes
     cdef long long[::1] _captured_bytes
 
-    @cython.locals(numbers="const long long[::1]", times="const long long[::1]",
-        row=cython.Py_ssize_t, link=cython.longlong)
-    cpdef read_all(self, HeaderCursor cursor, reassemble, long long shard_index, long long shard_count)
-    @cython.locals(at=cython.longlong, header_bytes=cython.longlong, payload_start=cython.longlong,
-        payload_bytes=cython.longlong, captured_bytes=cython.longlong, source_port=cython.longlong,
-        destination_port=cython.longlong, row=cython.longlong)
-    cdef bint _take(self, HeaderCursor cursor, long long shard_index,
-        long long shard_count) except -1
+    @cython.locals(at=cython.longlong, payload_start=cython.longlong, payload_bytes=cython.longlong,
+        captured_bytes=cython.longlong, row=cython.longlong)
+    cdef int put(self, HeaderCursor cursor, long long number, long long time_ns) except -1
 
 
+@cython.locals(numbers="const long long[::1]", times="const long long[::1]", count=cython.longlong,
+    segments=cython.longlong, row=cython.Py_ssize_t, link=cython.longlong,
+    builder=SegmentColumnsBuilder)
+cpdef read_all(list builders, HeaderCursor cursor, reassemble)
+@cython.locals(at=cython.longlong, header_bytes=cython.longlong)
+cdef bint has_tcp_header(HeaderCursor cursor) except -1
+cdef long long shard_at(HeaderCursor cursor, long long count) except -1
 cdef bint drop_cut(HeaderCursor cursor) except -1
 cdef bint drop_bad(HeaderCursor cursor) except -1
 cdef count_tunnels(HeaderCursor cursor)

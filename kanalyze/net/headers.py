@@ -13,7 +13,7 @@ Layouts of link layers: https://www.tcpdump.org/linktypes.html.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common.saved import load, save
 from kanalyze.model.anomalies import AnomalyKind
@@ -36,7 +36,7 @@ from kanalyze.net.header_kinds import (
     link_name,
 )
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.segment_columns import ALL_CONNECTIONS, SegmentColumns
+from kanalyze.net.segment_columns import ALL_CONNECTIONS, SegmentColumns, columns_in
 from kanalyze.net.tunnels import (
     read_cisco_hdlc,
     read_hdlc,
@@ -87,7 +87,7 @@ if not cython.compiled:
     NETWORK_NUMBERS = 5
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
     from kanalyze.common.plain_values import State
@@ -170,13 +170,38 @@ class HeaderReader:
         buffer is the batch's, or, after fragments were reassembled, a copy of it followed by the
         datagrams.
         """
+        builder = SegmentColumnsBuilder(len(batch))
+        builders: list[SegmentColumnsBuilder | None] = [None] * shard.count
+        builders[shard.index] = builder
+        return builder.columns(self._read_into(builders, batch))
+
+    def deal(
+        self, batch: PacketBatch, memories: Sequence[memoryview]
+    ) -> tuple[list[int], memoryview]:
+        """Read the headers of a batch that is not empty, and write the columns of each shard.
+
+        Args:
+            batch: the batch.
+            memories: for each shard, room for the columns of all packets, as
+                :func:`~kanalyze.net.segment_columns.columns_in` divides it.
+
+        Returns:
+            The number of segments of each shard, and the buffer of all.
+        """
+        builders = [SegmentColumnsBuilder(len(batch), memory) for memory in memories]
+        buffer = self._read_into(builders, batch)
+        return [builder.count() for builder in builders], buffer
+
+    def _read_into(
+        self, builders: Sequence[SegmentColumnsBuilder | None], batch: PacketBatch
+    ) -> memoryview:
         self._stats.counters.packets += len(batch)
         cursor = HeaderCursor(batch, self._stats)
-        builder = SegmentColumnsBuilder(len(batch))
-        builder.read_all(cursor, self._reassemble, shard.index, shard.count)
+        read_all(list(builders), cursor, self._reassemble)
         if self._fragments is not None and len(batch):
             self._fragments.expire(int(max(batch.time_ns)))
-        return builder.columns(cursor.buffer)
+        buffer: memoryview = cursor.buffer
+        return buffer
 
     @property
     def open_fragments(self) -> list[int]:
@@ -209,16 +234,19 @@ def read_headers(batch: PacketBatch, stats: LayerStats) -> SegmentColumns:
 
 
 class SegmentColumnsBuilder:
-    """Fills segment columns, which have room for ``room`` segments."""
+    """Fills segment columns, which have room for ``room`` segments, if need be in a memory."""
 
-    def __init__(self, room: int) -> None:
-        none = bytes(8 * room)
-        names = SegmentColumns.__slots__
-        arrays = {name: array("Q" if name in _ADDRESSES else "q", none) for name in names}
-        del arrays["buffer"]
+    def __init__(self, room: int, memory: memoryview | None = None) -> None:
+        arrays: dict[str, Any]
+        if memory is None:
+            none = bytes(8 * room)
+            names = SegmentColumns.__slots__
+            arrays = {name: array("Q" if name in _ADDRESSES else "q", none) for name in names}
+            del arrays["buffer"]
+        else:
+            arrays = columns_in(memory, room, room)
         self._arrays = arrays
         self._used = 0
-        self._segments = 0
         self._number = memoryview(arrays["number"])
         self._time_ns = memoryview(arrays["time_ns"])
         self._is_ipv6 = memoryview(arrays["is_ipv6"])
@@ -238,58 +266,23 @@ class SegmentColumnsBuilder:
         self._payload_bytes = memoryview(arrays["payload_bytes"])
         self._captured_bytes = memoryview(arrays["captured_bytes"])
 
-    def read_all(
-        self,
-        cursor: HeaderCursor,
-        reassemble: Callable[[HeaderCursor], int],
-        shard_index: int,
-        shard_count: int,
-    ) -> None:
-        """Read the headers of all packets of a cursor's batch."""
-        numbers = memoryview(cursor.batch.number)
-        times = memoryview(cursor.batch.time_ns)
-        for row in range(len(numbers)):
-            link = cursor.begin(row)
-            if find_tcp(cursor, link, reassemble) and self._take(cursor, shard_index, shard_count):
-                self._number[self._used] = numbers[row]
-                self._time_ns[self._used] = times[row]
-                self._used += 1
-        cursor.stats.counters.tcp_segments += self._segments
-
-    def _take(self, cursor: HeaderCursor, shard_index: int, shard_count: int) -> bool:
-        """Read a TCP header; tell whether it is valid, and of a connection of the shard."""
+    def put(self, cursor: HeaderCursor, number: int, time_ns: int) -> int:
+        """Write the segment whose valid TCP header a cursor stands at."""
         at = cursor.at
-        if at + TCP_BYTES > cursor.limit:
-            return drop_cut(cursor)
-        header_bytes = (cursor.u8(at + 12) >> 4) * 4
-        payload_start = at + header_bytes
+        payload_start = at + (cursor.u8(at + 12) >> 4) * 4
         payload_bytes = cursor.ip_end - payload_start
-        if header_bytes < TCP_BYTES or payload_bytes < 0:
-            return drop_bad(cursor)
-        self._segments += 1
-        if cursor.tunnels:
-            count_tunnels(cursor)
-        source_port = cursor.u16(at)
-        destination_port = cursor.u16(at + 2)
-        if shard_count > 1 and shard_index != shard_of(
-            cursor.source_high,
-            cursor.source_low,
-            source_port,
-            cursor.destination_high,
-            cursor.destination_low,
-            destination_port,
-            shard_count,
-        ):
-            return False
         captured_bytes = min(max(cursor.limit - payload_start, 0), payload_bytes)
         row = self._used
+        self._used += 1
+        self._number[row] = number
+        self._time_ns[row] = time_ns
         self._is_ipv6[row] = cursor.is_ipv6
         self._source_high[row] = cursor.source_high
         self._source_low[row] = cursor.source_low
         self._destination_high[row] = cursor.destination_high
         self._destination_low[row] = cursor.destination_low
-        self._source_port[row] = source_port
-        self._destination_port[row] = destination_port
+        self._source_port[row] = cursor.u16(at)
+        self._destination_port[row] = cursor.u16(at + 2)
         self._sequence[row] = cursor.u32(at + 4)
         self._acknowledgment[row] = cursor.u32(at + 8)
         self._flags[row] = cursor.u8(at + 13)
@@ -299,7 +292,11 @@ class SegmentColumnsBuilder:
         self._payload_start[row] = cursor.base + payload_start
         self._payload_bytes[row] = payload_bytes
         self._captured_bytes[row] = captured_bytes
-        return True
+        return 0
+
+    def count(self) -> int:
+        """Return the number of segments so far."""
+        return self._used
 
     def columns(self, buffer: memoryview) -> SegmentColumns:
         """Return the filled columns, over a buffer; the builder cannot be used again."""
@@ -307,6 +304,54 @@ class SegmentColumnsBuilder:
         if self._used < len(arrays["number"]):
             arrays = {name: column[: self._used] for name, column in arrays.items()}
         return SegmentColumns(buffer, **arrays)
+
+
+def read_all(
+    builders: list[SegmentColumnsBuilder | None],
+    cursor: HeaderCursor,
+    reassemble: Callable[[HeaderCursor], int],
+) -> None:
+    """Read the headers of all packets of a cursor's batch; None for a shard that nobody wants."""
+    numbers = memoryview(cursor.batch.number)
+    times = memoryview(cursor.batch.time_ns)
+    count, segments = len(builders), 0
+    builder: Any = builders[0]
+    for row in range(len(numbers)):
+        link = cursor.begin(row)
+        if not (find_tcp(cursor, link, reassemble) and has_tcp_header(cursor)):
+            continue
+        segments += 1
+        if cursor.tunnels:
+            count_tunnels(cursor)
+        if count > 1:
+            builder = builders[shard_at(cursor, count)]
+        if builder is not None:
+            builder.put(cursor, numbers[row], times[row])
+    cursor.stats.counters.tcp_segments += segments
+
+
+def has_tcp_header(cursor: HeaderCursor) -> bool:
+    """Tell whether the TCP header that a cursor stands at is valid; count it if it is not."""
+    at = cursor.at
+    if at + TCP_BYTES > cursor.limit:
+        return drop_cut(cursor)
+    header_bytes = (cursor.u8(at + 12) >> 4) * 4
+    if header_bytes < TCP_BYTES or cursor.ip_end < at + header_bytes:
+        return drop_bad(cursor)
+    return True
+
+
+def shard_at(cursor: HeaderCursor, count: int) -> int:
+    """Return the shard of the connection whose TCP header a cursor stands at."""
+    return shard_of(
+        cursor.source_high,
+        cursor.source_low,
+        cursor.u16(cursor.at),
+        cursor.destination_high,
+        cursor.destination_low,
+        cursor.u16(cursor.at + 2),
+        count,
+    )
 
 
 def drop_cut(cursor: HeaderCursor) -> bool:

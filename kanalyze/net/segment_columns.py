@@ -1,18 +1,13 @@
 """TCP segments as columns: what header readers return and reassembly takes; and shards.
 
 In: columns over one buffer. Out: :class:`SegmentColumns`. A :class:`Shard` is a part of all
-connections, one for each of several workers. :class:`PackedSegments` and
-:func:`unpacked` hand some of the segments to another process.
+connections, one for each of several workers. :func:`columns_in`
+has them in memory that processes share.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-from kanalyze.common.int_columns import copy_ranges, picked, places_of
-
-if TYPE_CHECKING:
-    from array import array
+from typing import Any, Final, TypeAlias
 
 __all__ = [
     "ACK",
@@ -20,10 +15,10 @@ __all__ = [
     "FIN",
     "RST",
     "SYN",
-    "PackedSegments",
     "SegmentColumns",
     "Shard",
-    "unpacked",
+    "column_bytes",
+    "columns_in",
 ]
 
 FIN: Final = 0x01
@@ -132,58 +127,19 @@ _ADDRESSES: Final = ("source_high", "source_low", "destination_high", "destinati
 """Columns of unsigned numbers."""
 
 
-class PackedSegments:
-    """Some segments, with or without their payload, to be written into one run of bytes."""
-
-    def __init__(
-        self, segments: SegmentColumns, rows: array[int], *, has_payload: bool = True
-    ) -> None:
-        """Choose the segments at some indices."""
-        self._segments = segments
-        self._rows = rows
-        self._has_payload = has_payload
-        self.size = len(_NAMES) * _CELL_BYTES * len(rows)
-        """Number of bytes."""
-        if has_payload:
-            self._sizes = picked(segments.captured_bytes, rows)
-            self._places = places_of(self._sizes)
-            self.size += self._places[-1]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def write(self, target: memoryview) -> None:
-        """Write column after column, then the payload of all segments, for :func:`unpacked`."""
-        size = _CELL_BYTES * len(self)
-        if not size:
-            return
-        for index, name in enumerate(_NAMES):
-            target[index * size : (index + 1) * size] = memoryview(self._column(name)).cast("B")
-        if self._has_payload:
-            payload = target[len(_NAMES) * size :]
-            begins = picked(self._segments.payload_start, self._rows)
-            copy_ranges(payload, self._places, self._segments.buffer, begins, self._sizes)
-
-    def _column(self, name: str) -> array[int]:
-        if name == "payload_start" and self._has_payload:
-            return self._places[:-1]
-        column = getattr(self._segments, name)
-        if name in _ADDRESSES:
-            column = memoryview(column).cast("B").cast("q")
-        return picked(column, self._rows)
+def column_bytes(room: int) -> int:
+    """Return the number of bytes that the columns of ``room`` segments take."""
+    return len(_NAMES) * _CELL_BYTES * room
 
 
-def unpacked(data: memoryview, count: int, buffer: memoryview | None = None) -> SegmentColumns:
-    """Return ``count`` segments that :class:`PackedSegments` wrote: views of ``data``.
-
-    Without their payload in it, ``buffer`` is that of the segments before.
-    """
-    size = _CELL_BYTES * count
-    columns = {
-        name: data[index * size : (index + 1) * size].cast("Q" if name in _ADDRESSES else "q")
-        for index, name in enumerate(_NAMES)
+def columns_in(data: memoryview, room: int, count: int) -> dict[str, memoryview]:
+    """Return the columns of ``count`` segments, which begin where those of ``room`` would."""
+    return {
+        name: data[first : first + _CELL_BYTES * count].cast("Q" if name in _ADDRESSES else "q")
+        for name, first in zip(
+            _NAMES, range(0, column_bytes(room), _CELL_BYTES * room), strict=True
+        )
     }
-    return SegmentColumns(data[len(_NAMES) * size :] if buffer is None else buffer, **columns)
 
 
 class Shard:

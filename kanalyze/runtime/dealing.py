@@ -11,6 +11,7 @@ batches, so it goes on while the process that deals is busy with rows.
 from __future__ import annotations
 
 import mmap
+from array import array
 from collections import deque
 from contextlib import suppress
 from itertools import count
@@ -19,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.merge import PacketIndex
 from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES
-from kanalyze.common.int_columns import sorted_into
+from kanalyze.common.int_columns import copy_ranges, places_of
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
 from kanalyze.kafka.session.events import ConnectionCounts
-from kanalyze.net.headers import HeaderReader, shards_of
+from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.segment_columns import PackedSegments, unpacked
+from kanalyze.net.segment_columns import SegmentColumns, column_bytes, columns_in
 from kanalyze.runtime.one_pass import count_captures, count_packets
 from kanalyze.runtime.table_rows import anomaly_rows
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.merge import MergedCaptures, PacketRun, PacketRuns
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
-    from kanalyze.net.segment_columns import SegmentColumns
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.table_rows import Tables
     from kanalyze.spec.rows.anomalies import AnomalyRow
@@ -99,9 +99,13 @@ class _Part(NamedTuple):
 
     segments: int
     """Number of segments."""
-    segment_bytes: int
+    room: int
+    """Number of segments whose columns there is room for."""
+    payload_end: int
+    """Where the payload ends, whose indices count from the begin of all; if it is in a shared
+    buffer, where the columns end."""
     end: int
-    """Of all: what else the worker must know, pickled, follows the segments."""
+    """Of all: what else the worker must know, pickled, follows the payload."""
     sent: bytearray | None
     """All of it, if it is not in the shared memory."""
     buffer: int | None
@@ -209,23 +213,21 @@ class Dealer:
 
     def _parts(self, batch: PacketBatch) -> list[_Part]:
         """Write the parts of a batch into shared memory, or into memory of their own."""
-        segments, workers = self._headers.read(batch), len(self._workers)
-        context, buffer = self._context(batch.number[0]), self.buffers.number_of(segments.buffer)
-        parts = []
-        rows = sorted_into(shards_of(segments, workers), workers)
-        for own_rows, (memory, _) in zip(rows, self._workers, strict=True):
-            packed = PackedSegments(segments, own_rows, has_payload=buffer is None)
-            sent = None
-            end = packed.size + len(context)
+        columns_bytes = column_bytes(len(batch))
+        places = []
+        for memory, _ in self._workers:
             place = memory.place(self._dealt)
-            if end > len(place):
-                sent = bytearray(end)
-                place = memoryview(sent)
-            packed.write(place[: packed.size])
-            place[packed.size : end] = context
-            parts.append(_Part(len(packed), packed.size, end, sent, buffer))
+            fits = columns_bytes <= len(place)
+            places.append(place if fits else memoryview(bytearray(columns_bytes)))
+        counts, buffer = self._headers.deal(batch, [place[:columns_bytes] for place in places])
+        context, shared = self._context(batch.number[0]), self.buffers.number_of(buffer)
         self._dealt += 1
-        return parts
+        return [
+            _part(
+                place, len(batch), segments, context, None if shared is not None else buffer, shared
+            )
+            for place, segments in zip(places, counts, strict=True)
+        ]
 
     def _context(self, first_packet: int) -> bytes:
         import pickle  # imported late: only needed for workers
@@ -252,6 +254,45 @@ class Dealer:
         of_captures = self._captures.anomalies[self._anomalies_reported :]
         self._anomalies_reported += len(of_captures)
         return anomaly_rows([*of_captures, *of_packets], self._settings, self._captures)
+
+
+def _part(
+    place: memoryview,
+    room: int,
+    segments: int,
+    context: bytes,
+    buffer: memoryview | None,
+    shared: int | None,
+) -> _Part:
+    """Complete the part of a worker.
+
+    Args:
+        place: has its columns.
+        room: number of segments whose columns there is room for.
+        segments: number of its segments.
+        context: what else it must know.
+        buffer: has the payload; None if the worker has it too.
+        shared: number of the shared buffer that has it then.
+    """
+    columns_end = column_bytes(room)
+    payload_places = array("q", [columns_end])
+    if buffer is not None:
+        sizes = columns_in(place, room, segments)["captured_bytes"]
+        payload_places = places_of(sizes, columns_end)
+    payload_end = payload_places[-1]
+    end, sent = payload_end + len(context), None
+    target = place
+    if end > _PLACE_BYTES:
+        sent = bytearray(end)
+        target = memoryview(sent)
+        target[:columns_end] = place[:columns_end]
+    if buffer is not None:
+        columns = columns_in(target, room, segments)
+        starts = columns["payload_start"]
+        copy_ranges(target, payload_places, buffer, starts, columns["captured_bytes"])
+        starts[:] = memoryview(payload_places)[:segments]
+    target[payload_end:end] = context
+    return _Part(segments, room, payload_end, end, sent, shared)
 
 
 class DealtCaptures:
@@ -309,9 +350,9 @@ class DealtCaptures:
             place = self._memory.place(self._batch)
             if part.sent is not None:
                 place = memoryview(part.sent)
-            self._take(place[part.segment_bytes : part.end])
-            buffer = None if part.buffer is None else self._buffers.at(part.buffer)
-            yield unpacked(place[: part.segment_bytes], part.segments, buffer)
+            self._take(place[part.payload_end : part.end])
+            buffer = place if part.buffer is None else self._buffers.at(part.buffer)
+            yield SegmentColumns(buffer, **columns_in(place, part.room, part.segments))
 
     def packed(self, value: object) -> Packed:
         """Pack what is sent about the present batch; if there is room, beside its segments."""

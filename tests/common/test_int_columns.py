@@ -115,19 +115,6 @@ def test_ranges_follow_each_other(columns, sizes, first):
     assert columns.places_of(array("q", sizes), first).tolist() == expected
 
 
-@given(st.lists(st.integers(0, 4)))
-def test_the_indices_of_each_group_ascend(columns, groups):
-    expected = [[i for i, group in enumerate(groups) if group == wanted] for wanted in range(5)]
-    found = columns.sorted_into(array("q", groups), 5)
-    assert [indices.tolist() for indices in found] == expected
-
-
-@pytest.mark.parametrize("group", [-1, 2, 1 << 62, -(1 << 63)])
-def test_a_number_that_is_no_group_is_refused(columns, group):
-    with pytest.raises(IndexError):
-        columns.sorted_into(array("q", [0, group]), 2)
-
-
 def test_ranges_of_bytes_are_joined_in_their_order(columns):
     data = memoryview(bytes(range(200)) * 20)
     begins, ends = array("q", [7, 0, 9, 3999, 20]), array("q", [12, 3, 9, 4000, 5])

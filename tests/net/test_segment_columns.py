@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from array import array
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.net.headers import HeaderReader, read_headers, shard_of, shards_of
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.segment_columns import PackedSegments, SegmentColumns, Shard, unpacked
+from kanalyze.net.segment_columns import SegmentColumns, Shard, column_bytes, columns_in
 from tests.support.packets import make_batch, segment, timed
 
 HALVES = st.sampled_from([0, 1, 5, 2**32 - 1, 2**63, 2**64 - 1])
@@ -46,25 +43,25 @@ def test_the_segments_of_all_shards_are_all_segments():
         assert stats.counters.tcp_segments == len(packets)
 
 
-@pytest.mark.parametrize("has_payload", [True, False])
-@given(st.lists(st.booleans(), min_size=49, max_size=49))
-def test_packed_segments_are_the_same_elsewhere(has_payload, chosen):
+@given(st.integers(1, 5))
+def test_dealt_segments_are_those_of_each_shard(count):
     packets = [
         segment(client=(f"10.0.0.{i}", 5000), to_broker=bool(i % 2), payload=bytes([i]) * (i % 7))
         for i in range(49)
     ]
-    segments = read_headers(make_batch(timed(packets)), LayerStats())
-    rows = array("q", [row for row, is_chosen in enumerate(chosen) if is_chosen])
-    packed = PackedSegments(segments, rows, has_payload=has_payload)
-    data = bytearray(packed.size)
-    packed.write(memoryview(data))
-    found = unpacked(memoryview(data), len(packed), None if has_payload else segments.buffer)
-    assert len(packed) == len(found) == len(rows)
-    for name in SegmentColumns.__slots__:
-        if name not in ("buffer", "payload_start"):
-            expected = [getattr(segments, name)[row] for row in rows]
-            assert getattr(found, name).tolist() == expected
-    assert _payloads(found) == [_payloads(segments)[row] for row in rows]
+    batch = make_batch(timed(packets))
+    stats = LayerStats()
+    memories = [memoryview(bytearray(column_bytes(len(batch)))) for _ in range(count)]
+    counts, buffer = HeaderReader(stats).deal(batch, memories)
+    assert sum(counts) == stats.counters.tcp_segments == len(packets)
+    for index, (memory, segments) in enumerate(zip(memories, counts, strict=True)):
+        expected = HeaderReader(LayerStats()).read(batch, Shard(index, count))
+        found = SegmentColumns(buffer, **columns_in(memory, len(batch), segments))
+        assert len(found) == len(expected)
+        for name in SegmentColumns.__slots__:
+            if name != "buffer":
+                assert getattr(found, name).tolist() == getattr(expected, name).tolist()
+        assert _payloads(found) == _payloads(expected)
 
 
 def _payloads(segments):
