@@ -3,9 +3,10 @@
 In: open captures. Out: for each worker the segments of its shard, batch after batch
 (:class:`Dealer`), which reads them as it would read captures (:class:`DealtCaptures`).
 
-Headers are read in one process. It copies segments, as columns and with their payload, into memory
-that it shares with the worker, and tells it by a pipe where they are. A worker has room for some
-batches, so it goes on while the process that deals is busy with rows.
+Headers are read in one process, which writes segments as columns into memory that it shares with
+the worker, and tells it by a pipe where they are. The payload of a single capture stays in the
+buffers that it was read into, which are shared too; any other is copied beside the columns. A
+worker has room for some batches, so it goes on while the process that deals is busy with rows.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ class _Part(NamedTuple):
     room: int
     """Number of segments whose columns there is room for."""
     payload_end: int
-    """Where the payload ends, whose indices count from the begin of all; if it is in a shared
-    buffer, where the columns end."""
+    """Where the payload ends, whose indices count from the beginning of the part; if it is in a
+    shared buffer, where the columns end."""
     end: int
     """Of all: what else the worker must know, pickled, follows the payload."""
     sent: bytearray | None
@@ -223,9 +224,7 @@ class Dealer:
         context, shared = self._context(batch.number[0]), self.buffers.number_of(buffer)
         self._dealt += 1
         return [
-            _part(
-                place, len(batch), segments, context, None if shared is not None else buffer, shared
-            )
+            _part(place, len(batch), segments, context, buffer, shared)
             for place, segments in zip(places, counts, strict=True)
         ]
 
@@ -261,7 +260,7 @@ def _part(
     room: int,
     segments: int,
     context: bytes,
-    buffer: memoryview | None,
+    buffer: memoryview,
     shared: int | None,
 ) -> _Part:
     """Complete the part of a worker.
@@ -271,12 +270,12 @@ def _part(
         room: number of segments whose columns there is room for.
         segments: number of its segments.
         context: what else it must know.
-        buffer: has the payload; None if the worker has it too.
-        shared: number of the shared buffer that has it then.
+        buffer: has the payload.
+        shared: number of the buffer, if the worker has it too; otherwise None.
     """
     columns_end = column_bytes(room)
     payload_places = array("q", [columns_end])
-    if buffer is not None:
+    if shared is None:
         sizes = columns_in(place, room, segments)["captured_bytes"]
         payload_places = places_of(sizes, columns_end)
     payload_end = payload_places[-1]
@@ -286,7 +285,7 @@ def _part(
         sent = bytearray(end)
         target = memoryview(sent)
         target[:columns_end] = place[:columns_end]
-    if buffer is not None:
+    if shared is None:
         columns = columns_in(target, room, segments)
         starts = columns["payload_start"]
         copy_ranges(target, payload_places, buffer, starts, columns["captured_bytes"])
