@@ -76,6 +76,7 @@ __all__ = [
     "report",
     "requests",
     "save",
+    "sql",
 ]
 
 ItemT = TypeVar("ItemT")
@@ -385,6 +386,47 @@ def save(
             {"port": arguments["ports"], **names},
             **_given(arguments, "max_memory_bytes"),
         )
+
+
+def sql(
+    captures: Captures,
+    query: str,
+    parameters: Mapping[str, object] | None = None,
+    **options: Unpack[RequestOptions],
+) -> pa.Table:
+    """Return the answer to an SQL query over the tables of captures (``kanalyze sql``).
+
+    The answer is a ``pyarrow.Table``, which has ``to_pandas()`` and ``to_pylist()``;
+    ``polars.from_arrow`` and DuckDB read it too. ``kanalyze sql --tables`` lists the tables.
+
+    Args:
+        captures: a capture or a saved file, or a list of these; see :func:`requests`.
+        query: SQL in DuckDB's dialect, or the name of a query of ``kanalyze sql --list``.
+        parameters: values by name, for parameters that are written ``$name``.
+        **options: those of :func:`requests`; they select the requests, and all that belongs to
+            them.
+
+    Raises:
+        CaptureError: an input is missing or is not a capture.
+        DefinitionError: see :func:`requests`.
+        KanalyzeError: the query is invalid, or fails.
+        UsageError: see :func:`requests`.
+    """
+    # Imported late: it imports DuckDB.
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.files import questions, words_below
+    from kanalyze.spec.rows.tables import TABLES
+
+    text = questions()[query].sql if query in questions() else query
+    given = read_options("sql", RequestOptions, options)
+    arguments = _arguments((captures,), given)
+    with opened_tables(
+        _maker_of_rows(arguments)(),
+        words_below(text) & TABLES.keys(),
+        threads=arguments.get("jobs", 1),
+        **_given(arguments, "max_memory_bytes"),
+    ) as tables:
+        return tables.database.ask(text, parameters)
 
 
 def extract(

@@ -17,6 +17,8 @@ from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.files import built_in, words_of
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
+from kanalyze.spec.columns import time_name
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["compare_inputs", "names_of", "page_of", "report_in", "report_on", "tables_of"]
+
+
+_TIMES = frozenset(time_name(column.name) for column in COLUMNS if column.is_time)
+"""Columns of timestamps of requests: views for users name some, no query of a report uses any."""
 
 
 def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
@@ -52,7 +58,7 @@ def names_of(kinds: Iterable[FindingKind], *, has_page: bool) -> frozenset[str] 
     queries = _queries_in(*folders)
     if not all(kind.query in queries for kind in kinds):
         return None
-    return _words_of_all(queries)
+    return _words_of_all(queries) - _TIMES
 
 
 def _queries_in(*folders: str) -> list[Query]:
@@ -154,7 +160,7 @@ def compare_inputs(
 
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
     reports = [report_in(source) for source in (a, b)]
-    names = _words_of_all(_queries_in("tables", "compare"))
+    names = _words_of_all(_queries_in("tables", "compare")) - _TIMES
     with ExitStack() as stack:
 
         def opened(source: object, name: str) -> OpenedTables:

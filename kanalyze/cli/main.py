@@ -37,7 +37,7 @@ _MODULES = {
     **dict.fromkeys(("requests", "connections", "anomalies"), "row_commands"),
     **dict.fromkeys(("decode", "records"), "message_commands"),
     **dict.fromkeys(("extract", "anonymize"), "capture_commands"),
-    "save": "sql",
+    **dict.fromkeys(("flows", "save"), "sql"),
 }
 """The module of each command that is not in a module of its own name."""
 _SOURCES = {

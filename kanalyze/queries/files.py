@@ -21,10 +21,12 @@ from kanalyze.errors import UsageError, reason_of
 __all__ = [
     "Query",
     "built_in",
+    "derived",
     "find_query",
     "parameters_of",
     "questions",
     "read_queries",
+    "words_below",
     "words_of",
 ]
 
@@ -67,6 +69,25 @@ def read_queries(folder: Path) -> dict[str, Query]:
 def built_in(kind: str) -> dict[str, Query]:
     """Return the queries of kanalyze in a folder of ``sql``, such as ``tables`` or ``report``."""
     return read_queries(_BUILT_IN / kind)
+
+
+@cache
+def derived() -> dict[str, Query]:
+    """Return the views of kanalyze by name: those of reports, and those that only SQL users read.
+
+    The latter are in a folder of their own, so that reports need none of their columns.
+    """
+    return {**built_in("tables"), **built_in("views")}
+
+
+def words_below(sql: str) -> frozenset[str]:
+    """Return the words of SQL and of all views that it reads, directly or through other views."""
+    words, new = frozenset[str](), words_of(sql)
+    while new:
+        words |= new
+        views = [derived()[name].sql for name in new & derived().keys()]
+        new = frozenset[str]().union(*map(words_of, views)) - words
+    return words
 
 
 def questions(*folders: Path) -> dict[str, Query]:

@@ -97,8 +97,9 @@ examples:
 """
 
 _SQL_EXAMPLES = """\
-The tables are requests, connections and anomalies; the views partitions and errors have one line
-for each entry of those lists of requests. SQL is DuckDB's.
+The tables are requests, connections, anomalies, groups, metadata, records and capture_quality; the
+views partitions and errors have one line for each entry of those lists of requests, flows sums them
+up by client and topic. SQL is DuckDB's.
 
 examples:
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
@@ -106,6 +107,18 @@ examples:
   kanalyze sql --tables
   kanalyze sql --query rebalances captures/
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
+"""
+
+_FLOWS_EXAMPLES = """\
+A line has the requests of one client about one topic in one direction, at all brokers or, with
+--by, at each. Bytes on the wire are those of all requests and responses: a request with several
+topics is divided by their bytes of records. PRICES.csv has columns of --by, with globs, and per_gb
+(10^9 bytes on the wire) or per_million_requests; the first line that matches a flow counts.
+
+examples:
+  kanalyze flows broker.pcap
+  kanalyze flows --by client_id,group_id,topic,broker_ip captures/
+  kanalyze flows --by principal --price PRICES.csv -o chargeback.csv captures/
 """
 
 _COMPARE_EXAMPLES = """\
@@ -463,6 +476,23 @@ COMMANDS = {
             **_JOBS,
         },
         _READING,
+    ),
+    "flows": Command(
+        "write who sends how much to whom, by client, group, topic and direction",
+        _FLOWS_EXAMPLES,
+        {
+            "--by A,B,...": "columns to sum by: traffic, direction, client_id, client_ip, "
+            "principal, group_id, client_software_name, client_software_version, topic, topic_id, "
+            "broker_ip, broker_port (default: traffic,client_id,group_id,direction,topic)",
+            "--price FILE": "prices, as CSV: adds the column cost",
+            **_OUTPUT_FILE,
+            "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
+            "standard output",
+            **_INPUT,
+            **_JOBS,
+        },
+        _READING,
+        defaults={"by": "traffic,client_id,group_id,direction,topic"},
     ),
     "compare": Command(
         "show what differs between two captures",
