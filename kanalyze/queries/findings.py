@@ -16,9 +16,9 @@ The comment at the top of such a file has these lines:
 
 The result has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
 among findings of one kind), and those of the following that apply: ``client_id client_ip broker_ip
-broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. All
-requests that the finding is about began between the two times, both included; connections were open
-then.
+broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. The
+two times are those of the fault. All requests that the finding is about began between them, both
+included; connections were open then.
 
 A query says which rows it means by ``request_ids`` (a list of ``request_id``) or, if its command is
 ``connections``, ``connection_keys`` (a list of texts, each a connection, a space and its number).

@@ -53,7 +53,7 @@ SELECT
     -- rows: connection_keys,
     attempts AS weight,
     from_ns AS first_time_ns,
-    last_ns AS last_time_ns,
+    coalesce(back_ns, last_ns) AS last_time_ns,
     first_packet
 FROM outages
 WHERE

@@ -102,7 +102,7 @@ stood AS (
         count(DISTINCT connection_key) AS connections,
         sum(retransmitted_packets) AS retransmitted,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
+        until_ns AS last_time_ns,
         min(request_packet) AS first_packet
     FROM waiting
     GROUP BY broker_ip, broker_port, from_ns, until_ns
