@@ -30,10 +30,19 @@ if TYPE_CHECKING:
     from kanalyze.queries.compare.sides import Side
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.files import Query
-    from kanalyze.queries.findings import FindingKind
+    from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.filters import FoundRows
 
-__all__ = ["compare_inputs", "names_of", "page_of", "report_in", "report_on", "tables_of"]
+__all__ = [
+    "compare_inputs",
+    "found_rows",
+    "names_of",
+    "page_of",
+    "report_in",
+    "report_on",
+    "tables_of",
+]
 
 
 _TIMES = frozenset(time_name(column.name) for column in COLUMNS if column.is_time)
@@ -88,6 +97,34 @@ def report_on(
         UsageError: a threshold does not exist.
     """
     return report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
+
+
+def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
+    """Return the rows that findings are about.
+
+    Args:
+        tables: the tables in which the findings were found.
+        findings: findings of :func:`~kanalyze.queries.named_findings.named_findings`.
+    """
+    from kanalyze.tables.filters import KEY_COLUMNS, FoundRows
+
+    rows: dict[str, set[Any]] = {"requests": set(), "connections": set()}
+    for finding in findings:
+        rows[finding.command].update(finding.rows)
+    keys = tables.database.values(
+        f"SELECT {', '.join(KEY_COLUMNS)} FROM requests"  # noqa: S608 - our own names
+        " WHERE request_id IN (SELECT unnest($ids))",
+        {"ids": list(rows["requests"])},
+    )
+    connections = {
+        (connection, int(number))
+        for connection, _, number in (key.rpartition(" ") for key in rows["connections"])
+    }
+    return FoundRows(
+        frozenset(keys),
+        frozenset(connections),
+        frozenset(connections.union((key[0], key[1]) for key in keys)),
+    )
 
 
 def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:

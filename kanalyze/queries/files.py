@@ -37,6 +37,7 @@ _STORED = re.compile(r"^kept: ", re.MULTILINE)
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 """The parts of SQL without parameters: string literals and comments."""
 _WORD = re.compile(r"\w+")
+_ROWS = re.compile(r"-- rows: ")
 _LARGEST_BYTES = 1 << 20
 
 
@@ -54,6 +55,17 @@ class Query(NamedTuple):
     def is_stored(self) -> bool:
         """Whether the result is stored as a table."""
         return _STORED.search(self.description) is not None
+
+    @property
+    def names_rows(self) -> bool:
+        """Whether the query, or a table that it reads, can say which rows it means."""
+        tables = built_in("tables")
+        texts = [self.sql, *(tables[name].sql for name in words_of(self.sql) & tables.keys())]
+        return any(map(_ROWS.search, texts))
+
+    def with_rows(self) -> Query:
+        """Return the query with the parts of SQL that say which rows it means."""
+        return self._replace(sql=_ROWS.sub("", self.sql))
 
 
 def read_queries(folder: Path) -> dict[str, Query]:

@@ -16,9 +16,14 @@ The comment at the top of such a file has these lines:
 
 The result has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
 among findings of one kind), and those of the following that apply: ``client_id client_ip broker_ip
-broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. All
-requests that the finding is about began between the two times, both included; connections were open
-then.
+broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. The
+two times are those of the fault. All requests that the finding is about began between them, both
+included; connections were open then.
+
+A query says which rows it means by ``request_ids`` (a list of ``request_id``) or, if its command is
+``connections``, ``connection_keys`` (a list of texts, each a connection, a space and its number).
+Lists of all rows would cost more than the figures, so what makes them is in comments that begin
+with ``-- rows:``, and is part of the query only if somebody asks for the rows.
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.files import Query
 
 __all__ = [
+    "COMMANDS_OF_ROWS",
     "Finding",
     "FindingKind",
     "asked_for",
@@ -83,10 +89,14 @@ _CONCERNS_WITH_OPTIONS = {
     "anomalies": frozenset({"client_ip", "broker"}),
 }
 """For each command, the concerns of a finding that it has options for."""
+_ROWS_COLUMN = {"requests": "request_ids", "connections": "connection_keys"}
+"""By command: the column of a result that says which rows the finding is about."""
+COMMANDS_OF_ROWS = tuple(_ROWS_COLUMN)
 _NEEDED = ("what", "weight")
 _TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("what", *_OPTIONS, "error_name", "broker_ip"), str),
     **dict.fromkeys(("broker_port", "first_time_ns", "last_time_ns", "first_packet"), int),
+    **dict.fromkeys(_ROWS_COLUMN.values(), list),
     "weight": (int, float, Decimal),
 }
 """The types of a result's columns."""
@@ -114,6 +124,8 @@ class FindingKind(NamedTuple):
     """The meaning of each parameter."""
     causes: tuple[CauseRule, ...]
     """Which findings may explain one of this kind."""
+    names_rows: bool
+    """Whether its query can say which rows a finding is about."""
 
 
 class Finding(NamedTuple):
@@ -142,11 +154,18 @@ class Finding(NamedTuple):
     """The options of that command."""
     cause: Cause | None = None
     """The finding that explains it; None if it has no known cause."""
+    short_name: str = ""
+    """Its name for ``--finding``: its kind, and its place if there are several of the kind; empty
+    if its query does not say which rows it means."""
+    rows: tuple[Any, ...] = ()
+    """The ids of its requests, or the keys of its connections; empty if nobody asked for them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as in the report."""
         cause = None if self.cause is None else self.cause._asdict()
-        return {**self._asdict(), "options": list(self.options), "cause": cause}
+        fields = {**self._asdict(), "options": list(self.options), "cause": cause}
+        del fields["short_name"], fields["rows"]
+        return fields
 
 
 def findings_of(
@@ -208,7 +227,14 @@ def asked_for(
 
 def _findings(database: QueryEngine, kind: FindingKind) -> list[Finding]:
     lines = database.answer(kind.query, kind.thresholds, MAX_OF_A_KIND)
-    return [_finding(kind, line) for line in lines]
+    names = _short_names(kind, len(lines))
+    return [_finding(kind, line, name) for line, name in zip(lines, names, strict=True)]
+
+
+def _short_names(kind: FindingKind, count: int) -> list[str]:
+    """Return the name for ``--finding`` of each finding of a kind."""
+    name = kind.query.name if kind.names_rows else ""
+    return [f"{name}:{place}" if name and count > 1 else name for place in range(1, count + 1)]
 
 
 def _by_severity(finding: Finding) -> tuple[int, str, float]:
@@ -283,10 +309,11 @@ def kind_of_finding(query: Query) -> FindingKind:
         values,
         {name: meaning for name, _, meaning in parameters},
         cause_rules(query.description),
+        command in _ROWS_COLUMN and query.names_rows,
     )
 
 
-def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
+def _finding(kind: FindingKind, line: Mapping[str, Any], short_name: str) -> Finding:
     _check_types(kind.query.name, line)
     concerns = {name: line[name] for name in _OPTIONS if line.get(name) is not None}
     if line.get("error_name") is not None:
@@ -309,6 +336,8 @@ def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
         first_packet=line.get("first_packet"),
         command=kind.command,
         options=_options(concerns, _CONCERNS_WITH_OPTIONS[kind.command]),
+        short_name=short_name,
+        rows=tuple(line.get(_ROWS_COLUMN.get(kind.command, "")) or ()),
     )
 
 

@@ -140,7 +140,7 @@ def finding_lines(
 
 
 def _figures(finding: dict[str, Any]) -> str:
-    """Return the figures of a finding, whom it concerns, and when it began."""
+    """Return the figures of a finding, whom it concerns, and since and until when."""
     text = finding["what"]
     whom = [
         f"{name.replace('_', ' ')} {shown(str(value))}"
@@ -149,10 +149,17 @@ def _figures(finding: dict[str, Any]) -> str:
     ]
     parts = [shown(text, _TEXT_LIMIT), *whom]
     if finding["first_time_ns"] is not None:
-        parts.append(f"since {clock_text(finding['first_time_ns'])}")
+        parts.append(_span_text(finding["first_time_ns"], finding["last_time_ns"]))
     if finding["first_packet"] is not None:
         parts.append(f"packet {finding['first_packet']}")
     return "; ".join(parts)
+
+
+def _span_text(first_ns: int, last_ns: int | None) -> str:
+    """Return when the fault began and ended; one time if it is only seen once."""
+    since = clock_text(first_ns)
+    until = since if last_ns is None else clock_text(last_ns)
+    return f"at {since}" if since == until else f"since {since} until {until}"
 
 
 def _names(text: str, name: str) -> bool:

@@ -232,9 +232,17 @@ _CAPTURE_OUTPUT: Group = {
     "-o, --output FILE": "the capture to write, a pcapng file",
     "--force": "replace FILE even if it is a capture",
 }
-_FINDINGS: Group = {
+_THRESHOLD: Group = {
     "--threshold NAME=NUMBER ...": "set a threshold of a finding, such as "
     "throttled.least_requests=10",
+}
+_OF_FINDING: Group = {
+    "--finding NAME ...": "only the rows that a finding is about: its number in kanalyze report "
+    "with the same filters, or its name, such as unanswered; unanswered:2 is the second of them",
+    **_THRESHOLD,
+}
+_FINDINGS: Group = {
+    **_THRESHOLD,
     "--queries DIR": "a folder with more findings to search for, NAME.sql",
 }
 _REPORT: Group = {
@@ -392,6 +400,7 @@ COMMANDS = {
             "--limit N": "write at most N rows",
             "--wireshark": "instead of rows, write the display filter that shows their packets in "
             "Wireshark; one filter for each capture",
+            **_OF_FINDING,
             **_INPUT,
             **_JOBS,
         },
@@ -409,6 +418,7 @@ COMMANDS = {
             "the value or a header's value; the column found_in says where. Rows of unreadable "
             "batches are kept",
             **_OUTPUT,
+            **_OF_FINDING,
             **_INPUT,
         },
         _READING,
@@ -422,6 +432,7 @@ COMMANDS = {
             "(KIP-673); text: a tree with byte offsets; default: by the ending of FILE; jsonl on "
             "standard output",
             "--all": "with text: do not shorten arrays, texts or bytes",
+            **_OF_FINDING,
             **_INPUT,
         },
         _READING,
@@ -429,7 +440,7 @@ COMMANDS = {
     "connections": Command(
         "write one row per TCP connection",
         _CONNECTIONS_EXAMPLES,
-        {**_OUTPUT, **_INPUT},
+        {**_OUTPUT, **_OF_FINDING, **_INPUT},
         {
             **_SETTINGS,
             _FILTERS: {
@@ -535,8 +546,7 @@ COMMANDS = {
             **_CAPTURE_OUTPUT,
             "--around TIME": "also the packets of the same connections up to this long before and "
             "after each request, such as 2s",
-            "--finding NAME ...": "only the requests or connections that a finding of kanalyze "
-            "report is about, such as unanswered",
+            **_OF_FINDING,
             "--with-handshake": "also the beginning of the connections: TCP and TLS handshakes, "
             "ApiVersions, SASL",
             "--whole-connections": "all packets of the connections that have selected requests",

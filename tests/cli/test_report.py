@@ -137,7 +137,7 @@ def test_a_page_is_written_in_addition_to_the_report(
     assert {finding["name"] for finding in findings} == {"too_large"}
     out = capsys.readouterr().out.replace("\\\n", "")
     assert "1 of 1 Produce requests refused; client id aiokafka-too-large" in out
-    assert "captures/errors.pcapng --client-id aiokafka-too-large" in " ".join(out.split())
+    assert "captures/errors.pcapng --finding too_large" in " ".join(out.split())
 
 
 def test_a_capture_without_faults_has_no_findings(

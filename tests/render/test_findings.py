@@ -17,6 +17,7 @@ FINDING = {
     "options": ["--client-id", "it's"],
     "concerns": {"client_id": "it's", "group_id": "billing"},
     "first_time_ns": 1_790_000_000 * 10**9,
+    "last_time_ns": 1_790_000_012 * 10**9,
     "first_packet": 7,
     "cause": None,
 }
@@ -33,13 +34,19 @@ def test_a_finding_has_its_figures_its_names_and_a_command() -> None:
         "Records that are too large",
         (
             "  3 of 4 Produce requests refused, of billing-2; client id it's; group id billing; "
-            "since 14:13:20.000; packet 7"
+            "since 14:13:20.000 until 14:13:32.000; packet 7"
         ),
         """    kanalyze requests CAPTURE --client-id 'it'"'"'s'""",
         "  why: They are not written.",
         "  repair: Make them smaller.",
         "  confidence: certain",
     ]
+
+
+@pytest.mark.parametrize("last_time_ns", [FINDING["first_time_ns"], None])
+def test_a_fault_that_is_seen_once_has_one_time(last_time_ns: int | None) -> None:
+    line = lines_of({**FINDING, "last_time_ns": last_time_ns})[3]
+    assert line.endswith("; group id billing; at 14:13:20.000; packet 7")
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,10 @@ SELECT
             ELSE concat('; the longest write meanwhile took ', in_s(longest_write_ns), ' s')
         END
     ) AS what,
+    -- rows: connection_keys,
     attempts AS weight,
     from_ns AS first_time_ns,
-    last_ns AS last_time_ns,
+    coalesce(back_ns, last_ns) AS last_time_ns,
     first_packet
 FROM outages
 WHERE

@@ -21,6 +21,7 @@ SELECT
         ' of ', number_text(clients, 'client'),
         CASE WHEN is_controller THEN '; the address is a controller''s' ELSE '' END
     ) AS what,
+    -- rows: connection_keys,
     attempts AS weight,
     from_ns AS first_time_ns,
     back_ns AS last_time_ns,

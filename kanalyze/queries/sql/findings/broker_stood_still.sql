@@ -53,6 +53,7 @@ begun AS (
 ),
 waiting AS (
     SELECT
+        -- rows: requests.request_id,
         silences.broker_ip,
         silences.broker_port,
         silences.from_ns,
@@ -95,12 +96,13 @@ stood AS (
         broker_port,
         from_ns,
         until_ns,
+        -- rows: list(request_id) AS request_ids,
         count(*) AS requests,
         count(*) FILTER (WHERE is_at_once) AS at_once,
         count(DISTINCT connection_key) AS connections,
         sum(retransmitted_packets) AS retransmitted,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
+        until_ns AS last_time_ns,
         min(request_packet) AS first_packet
     FROM waiting
     GROUP BY broker_ip, broker_port, from_ns, until_ns
@@ -168,6 +170,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: flatten(list(stood.request_ids)) AS request_ids,
     sum(until_ns - from_ns) / 1e9 AS weight,
     min(first_time_ns) AS first_time_ns,
     max(last_time_ns) AS last_time_ns,

@@ -20,6 +20,7 @@ SELECT
         count(*), CASE WHEN count(*) = 1 THEN ' connection speaks' ELSE ' connections speak' END, ' TLS, ',
         sum(client_payload_bytes) + sum(broker_payload_bytes), ' B'
     ) AS what,
+    -- rows: list(concat(connection, ' ', connection_number)) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(end_ns) AS last_time_ns,

@@ -11,6 +11,7 @@
 -- parameter longest_more_ms = 9: maximum ms beyond 40 or 200 ms
 WITH sent AS (
     SELECT
+        -- rows: requests.request_id,
         requests.client_id,
         requests.client_ip,
         requests.request_start_ns,
@@ -45,6 +46,7 @@ SELECT
         ),
         ' ms to send, from the first packet to the last'
     ) AS what,
+    -- rows: list(request_id) FILTER (WHERE is_late) AS request_ids,
     count(*) FILTER (WHERE is_late) AS weight,
     min(request_start_ns) FILTER (WHERE is_late) AS first_time_ns,
     max(request_start_ns) FILTER (WHERE is_late) AS last_time_ns,

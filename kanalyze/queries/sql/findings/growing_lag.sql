@@ -11,6 +11,7 @@ WITH fetched AS (
         client_id,
         topic,
         "partition",
+        -- rows: request_id,
         response_start_ns,
         request_start_ns,
         request_packet,
@@ -32,6 +33,7 @@ ends AS (
         client_id,
         topic,
         "partition",
+        -- rows: list(request_id) AS request_ids,
         arg_min(lag, response_start_ns) AS first_lag,
         arg_max(lag, response_start_ns) AS last_lag,
         arg_max(high_watermark, response_start_ns) AS high_watermark,
@@ -68,6 +70,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: flatten(list(ends.request_ids)) AS request_ids,
     sum(last_lag - first_lag) AS weight,
     min(first_time_ns) AS first_time_ns,
     max(last_time_ns) AS last_time_ns,

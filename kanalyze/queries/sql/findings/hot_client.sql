@@ -40,6 +40,7 @@ SELECT
         CAST(round(100.0 * bytes / all_bytes) AS BIGINT), ' % of the bytes of ', clients,
         ' clients that ', CASE WHEN is_produce THEN 'produce' ELSE 'fetch' END, ': ', bytes, ' B'
     ) AS what,
+    -- rows: (SELECT list(request_id) FROM measured WHERE is_request AND measured.client_id IS NOT DISTINCT FROM compared.client_id AND CASE WHEN compared.is_produce THEN measured.is_produce ELSE measured.is_fetch END) AS request_ids,
     bytes AS weight,
     first_time_ns,
     last_time_ns,

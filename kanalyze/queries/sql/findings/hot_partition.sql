@@ -39,6 +39,7 @@ SELECT
         'partition ', "partition", ' has ', CAST(round(100.0 * bytes / all_bytes) AS BIGINT),
         ' % of the bytes of ', parts, ' partitions: ', bytes, ' B, ', records, ' records, of ', number_text(clients, 'client')
     ) AS what,
+    -- rows: (SELECT list(DISTINCT request_id) FROM partitions WHERE partitions.api_name = compared.api_name AND partitions.topic = compared.topic AND partitions."partition" = compared."partition") AS request_ids,
     bytes AS weight,
     first_time_ns,
     last_time_ns,

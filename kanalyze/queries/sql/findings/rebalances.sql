@@ -230,6 +230,7 @@ SELECT
         END,
         CASE WHEN reasons.reasons IS NULL THEN '' ELSE concat('; clients say: ', reasons.reasons) END
     ) AS what,
+    -- rows: (SELECT list(DISTINCT request_id) FROM groups WHERE groups.group_id = of_groups.group_id AND event IN ('join', 'sync', 'leave') AND groups.request_start_ns BETWEEN of_groups.began_ns AND of_groups.last_time_ns) AS request_ids,
     of_groups.again AS weight,
     of_groups.began_ns AS first_time_ns,
     of_groups.last_time_ns,

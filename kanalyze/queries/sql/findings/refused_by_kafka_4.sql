@@ -7,6 +7,7 @@
 -- parameter least_requests = 1: minimum number of requests with such a version
 WITH old AS (
     SELECT
+        -- rows: request_id,
         client_id,
         concat(api_name, ' v', api_version) AS version,
         wire = 'kafka-0.7' OR (requests.api_key = 0 AND api_version < 3) AS has_old_format,
@@ -29,6 +30,7 @@ SELECT
         array_to_string(list_sort(list(DISTINCT version)), ', '),
         CASE WHEN bool_or(has_old_format) THEN '; records in message format 0 or 1' ELSE '' END
     ) AS what,
+    -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,

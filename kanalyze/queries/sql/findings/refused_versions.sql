@@ -9,6 +9,7 @@
 -- parameter least_requests = 1: minimum number of refused requests
 WITH refused AS (
     SELECT
+        -- rows: request_id,
         client_id,
         client_ip,
         broker_ip,
@@ -25,6 +26,7 @@ WITH refused AS (
     WHERE error_code = 35 AND api_key <> 18
     UNION ALL
     SELECT
+        -- rows: without_answer.request_id,
         without_answer.client_id,
         without_answer.client_ip,
         without_answer.broker_ip,
@@ -81,6 +83,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,

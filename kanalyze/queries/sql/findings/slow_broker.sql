@@ -20,6 +20,7 @@ WITH times AS (
         broker_ip,
         broker_port,
         coalesce(broker_time_ns, work_latency_ns) AS time_ns,
+        -- rows: request_id,
         request_start_ns,
         request_packet
     FROM measured
@@ -35,6 +36,7 @@ binned AS (
         broker_ip,
         broker_port,
         amount_bin(time_ns) AS bin,
+        -- rows: list(request_id) AS request_ids,
         count(*) AS many,
         min(time_ns) AS lowest,
         max(time_ns) AS highest,
@@ -109,6 +111,7 @@ SELECT
         in_ms(slow.p99_ns), ' ms',
         CASE WHEN slow.asker = 'replica' THEN '; these are fetches of other brokers' ELSE '' END
     ) AS what,
+    -- rows: flatten(list(binned.request_ids)) AS request_ids,
     slow.p99_ns / 1e6 AS weight,
     min(binned.first_time_ns) AS first_time_ns,
     max(binned.last_time_ns) AS last_time_ns,

@@ -36,6 +36,7 @@ of_pairs AS (
         client_id,
         broker_ip,
         broker_port,
+        -- rows: list(request_id) FILTER (WHERE is_slow) AS request_ids,
         count(*) AS requests,
         count(*) FILTER (WHERE is_slow) AS slow,
         avg(CASE WHEN is_slow THEN round_trip_ns END) AS round_trip_ns,
@@ -57,6 +58,7 @@ SELECT
         ' ms on average, of which round trips ', in_ms(round_trip_ns), ' ms; ',
         resent, ' had retransmissions, ', closed, ' a closed window'
     ) AS what,
+    -- rows: request_ids,
     slow AS weight,
     first_time_ns,
     last_time_ns,

@@ -10,6 +10,7 @@
 WITH sent AS (
     SELECT
         client_id,
+        -- rows: list(DISTINCT request_id) AS request_ids,
         count(DISTINCT request_id) AS requests,
         count(*) AS batches,
         avg(record_bytes) AS bytes_each,
@@ -29,6 +30,7 @@ SELECT
         ' per s, of ', CAST(round(bytes_each) AS BIGINT), ' B and ', round(records_each * 10) / 10,
         ' records for each partition, ', CAST(round(100.0 * uncompressed / batches) AS BIGINT), ' % uncompressed'
     ) AS what,
+    -- rows: request_ids,
     requests AS weight,
     first_time_ns,
     last_time_ns,

@@ -29,6 +29,7 @@ SELECT
         END,
         '; ', number_text(count(*), 'connection')
     ) AS what,
+    -- rows: list(connection_key) AS connection_keys,
     -days AS weight,
     min(start_ns) AS first_time_ns,
     max(end_ns) AS last_time_ns,

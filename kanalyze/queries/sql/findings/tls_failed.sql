@@ -9,6 +9,7 @@
 -- parameter least_connections = 1: minimum number of connections
 WITH failed AS (
     SELECT
+        -- rows: concat(connection, ' ', connection_number) AS connection_key,
         client_id,
         client_ip,
         connections.broker_ip,
@@ -41,6 +42,7 @@ SELECT
             ELSE concat(' sends the alert ', tls_failure)
         END
     ) AS what,
+    -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(start_ns) AS last_time_ns,

@@ -38,6 +38,7 @@ SELECT
         number_text(count(DISTINCT client_ip), 'client'), ': ', tls_version, ', ',
         tls_cipher_suite, ' (', substring(faults, 3), ')'
     ) AS what,
+    -- rows: list(concat(connection, ' ', connection_number)) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(end_ns) AS last_time_ns,

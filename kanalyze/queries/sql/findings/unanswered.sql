@@ -214,9 +214,10 @@ SELECT
             ELSE ''
         END
     ) AS what,
+    -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
+    max(closed_ns) AS last_time_ns,
     min(request_packet) AS first_packet
 FROM judged
 GROUP BY client_id, api_name, broker_ip, broker_port, cause
