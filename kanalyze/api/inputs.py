@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
-from kanalyze.kafka.other_wires import other_wires
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.filters import RowFilter
 
@@ -163,5 +162,7 @@ def _always(_: int) -> bool:
 def api_names(catalog: Catalog) -> dict[str, int]:
     """Return API keys by name, for the APIs of a catalog and those of other wires."""
     # Keys of other wires are those of other APIs here, so only names count.
+    from kanalyze.kafka.other_wires import other_wires  # imported late: few filters need it
+
     names = {name: key for wire in other_wires() for name, key in wire.api_keys().items()}
     return names | {api.name: api.key for api in catalog.apis}

@@ -34,8 +34,8 @@ from kanalyze.common.paths import saved_files
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.memory import MemoryBounds
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.stages import MemoryBounds
 from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock

@@ -16,7 +16,6 @@ from kanalyze.common import paths
 from kanalyze.common.paths import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.render.missing import undecrypted_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.filters import FILTERS
 
@@ -227,6 +226,7 @@ def report_undecrypted(analysis: Analysis | SavedAnalysis, about: str = "") -> N
     quality = analysis.quality
     if not quality.tls_connections and not quality.tls_outcomes:
         return
+    from kanalyze.render.missing import undecrypted_text  # imported late: for what is missing
 
     text = undecrypted_text(quality.tls_connections, quality.tls_outcomes)
     if text is not None:
