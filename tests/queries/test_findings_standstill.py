@@ -112,6 +112,22 @@ def test_a_broker_that_answers_nobody_for_a_while_stood_still(
     assert (found[0].name, found[0].what) == ("broker_stood_still", words)
     assert found[0].concerns == {"broker": "10.0.0.2:9092"}
     assert found[0].first_time_ns is not None
+    assert found[0].last_time_ns is not None
+    still_s = float(words.split()[3])
+    lasted_s = (found[0].last_time_ns - found[0].first_time_ns) / 1e9
+    assert still_s - 0.5 <= lasted_s <= still_s, "until the broker answers, not until a request"
+
+
+def test_ports_of_one_broker_are_no_other_brokers(tmp_path: Path) -> None:
+    inside = tuple(worker._replace(broker=("10.0.0.2", 9096)) for worker in TEAM[:2])
+    timeline = working(*inside, *TEAM, still_s=(5, 8))
+    found = timeline.findings(tmp_path, "broker_stood_still")
+    assert [
+        (finding.concerns["broker"], finding.what.rpartition("; ")[2]) for finding in found
+    ] == [
+        ("10.0.0.2:9092", "port 9096 of that address too"),
+        ("10.0.0.2:9096", "port 9092 of that address too"),
+    ]
 
 
 def test_brokers_that_stand_still_together_are_told_of_each_other(tmp_path: Path) -> None:
