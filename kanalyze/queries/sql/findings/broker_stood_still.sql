@@ -102,7 +102,6 @@ stood AS (
         count(DISTINCT connection_key) AS connections,
         sum(retransmitted_packets) AS retransmitted,
         min(request_start_ns) AS first_time_ns,
-        until_ns AS last_time_ns,
         min(request_packet) AS first_packet
     FROM waiting
     GROUP BY broker_ip, broker_port, from_ns, until_ns
@@ -143,7 +142,18 @@ together AS (
     SELECT
         stood.broker_ip,
         stood.broker_port,
-        count(DISTINCT concat(others.broker_ip, ' ', others.broker_port)) AS others
+        count(
+            DISTINCT CASE
+                WHEN stood.broker_ip <> others.broker_ip THEN concat(others.broker_ip, ' ', others.broker_port)
+            END
+        ) AS others,
+        array_to_string(
+            list_sort(
+                list(DISTINCT CAST(others.broker_port AS VARCHAR))
+                FILTER (WHERE stood.broker_ip = others.broker_ip)
+            ),
+            ', '
+        ) AS ports
     FROM stood
     JOIN stood AS others
         ON stood.from_ns < others.until_ns
@@ -163,7 +173,11 @@ SELECT
         ' waited, ', sum(at_once), ' answered within 1 s then; ',
         number_text(coalesce(sum(retransmitted), 0), 'retransmission'), ' meanwhile',
         CASE
-            WHEN max(together.others) IS NULL THEN ''
+            WHEN max(together.ports) <> '' THEN concat('; port ', max(together.ports), ' of that address too')
+            ELSE ''
+        END,
+        CASE
+            WHEN coalesce(max(together.others), 0) = 0 THEN ''
             ELSE concat(
                 '; ', number_text(max(together.others), 'other broker'), ' stood still at that time,',
                 ' as if all of them, or the capture, did'
@@ -171,9 +185,10 @@ SELECT
         END
     ) AS what,
     -- rows: flatten(list(stood.request_ids)) AS request_ids,
-    sum(until_ns - from_ns) / 1e9 AS weight,
+    -- One broker may have several ports: that of most clients comes first.
+    max(affected.clients) * sum(until_ns - from_ns) / 1e9 AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(last_time_ns) AS last_time_ns,
+    max(until_ns) AS last_time_ns,
     min(first_packet) AS first_packet
 FROM stood
 JOIN affected

@@ -9,6 +9,7 @@
 -- only if requests: count(DISTINCT CASE WHEN is_record_api(api_name) THEN client_id END) + 1 >= $least_clients
 -- parameter least_ratio = 5: minimum ratio to the mean of all clients that do the same
 -- parameter least_clients = 5: minimum number of clients to compare with
+-- parameter least_bytes_per_s = 100000: minimum traffic of the client while it sends; less makes nobody wait
 WITH of_clients AS (
     SELECT
         client_id,
@@ -50,4 +51,5 @@ WHERE
     clients >= $least_clients
     AND all_bytes > 0
     AND bytes * clients >= $least_ratio * all_bytes
+    AND bytes * 1000000000.0 >= $least_bytes_per_s * (last_time_ns - first_time_ns)
 ORDER BY weight DESC, client_id NULLS LAST, api_name
