@@ -113,9 +113,10 @@ class Line:
                 yield Line(margin + piece + (line_end if number < len(pieces) else ""), style)
                 margin = " " * (indent + _HANGING) if indent else ""
         else:
-            yield self._cut(width)
+            yield self.cut(width)
 
-    def _cut(self, width: int) -> Line:
+    def cut(self, width: int) -> Line:
+        """Return the line as one line that takes at most ``width``."""
         cut, room = Line(), width
         for text, style in self.parts:
             text_width = min(cell_width(text), room)

@@ -1,4 +1,4 @@
-"""The report for people, on a terminal or in a file.
+"""The report for people, on a terminal or in a file: the verdict first, then what shows it.
 
 In: a summary (see :mod:`kanalyze.queries.report`). Out: lines, or output on a rich console. It
 escapes text from the wire.
@@ -9,22 +9,37 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.render.findings import finding_lines, left_out_text, no_findings_text
-from kanalyze.render.header import header_lines
+from kanalyze.render.findings import (
+    finding_lines,
+    left_out_text,
+    no_findings_text,
+    story_lines,
+)
+from kanalyze.render.header import brief_header_lines, header_lines
 from kanalyze.render.layout import bar_lines, columns_for, largest, padded, resampled
 from kanalyze.render.lines import Line, fitted_table
 from kanalyze.render.missing import without_nulls
-from kanalyze.render.report_tables import TableOrder, report_tables
-from kanalyze.render.units import clock_text, count_text, duration_text, is_dated, rate_text
+from kanalyze.render.report_tables import TableOrder, report_tables, sections_of
+from kanalyze.render.sections import lines_within, sections_that_matter
+from kanalyze.render.units import (
+    clock_text,
+    count_text,
+    counted,
+    duration_text,
+    is_dated,
+    rate_text,
+)
+from kanalyze.render.verdict import verdict_of
+from kanalyze.spec.report import OVER_TIME, SECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
     from kanalyze.render.report_tables import ReportTable
 
-__all__ = ["chart_lines", "print_lines", "render_report", "report_lines"]
+__all__ = ["brief_lines", "chart_lines", "print_lines", "render_report", "report_lines"]
 
 _Item: TypeAlias = dict[str, Any]
 
@@ -33,9 +48,9 @@ _LOW_CHART_HEIGHT = 2
 _CHART_LABEL = 10
 
 
-def render_report(summary: _Item, console: Console) -> None:
+def render_report(summary: _Item, console: Console, order: TableOrder | None = None) -> None:
     """Print a summary on a rich console."""
-    print_lines(report_lines(summary, console.width), console)
+    print_lines(report_lines(summary, console.width, order), console)
 
 
 def print_lines(lines: Iterable[Line], console: Console) -> None:
@@ -46,26 +61,113 @@ def print_lines(lines: Iterable[Line], console: Console) -> None:
         console.print(Text.assemble(*line.parts), highlight=False, soft_wrap=True)
 
 
-def report_lines(summary: _Item, width: int, order: TableOrder | None = None) -> Iterator[Line]:
-    """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``."""
+def report_lines(
+    summary: _Item,
+    width: int,
+    order: TableOrder | None = None,
+    *,
+    repeats_verdict: bool = False,
+) -> Iterator[Line]:
+    """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``.
+
+    Unless ``order`` names sections, those are shown that matter for what was found, with so many
+    lines that they fit on a page. With ``repeats_verdict`` the verdict is also the last line.
+    """
+    summary, order = without_nulls(summary), order or TableOrder()
+    verdict = _verdict(summary)
+    start = _fitted([verdict, *header_lines(summary)], width)
+    end = _fitted([Line(), verdict], width) if repeats_verdict else []
+    if order.sections is not None:
+        findings = _fitted(_findings(summary), width)
+        yield from (*start, *findings, *_sections(summary, width, order), *end)
+        return
+    filled = sections_of(summary, order)
+    chosen = sections_that_matter(summary.get("findings", []), filled)
+    order = order._replace(sections=chosen)
+    start += _fitted(_findings(summary, _MOST_STORIES), width)
+    others = [name for name in filled if name not in chosen]
+    end = _fitted(_not_shown(others), width) + end
+    room = _PAGE - len(start) - len(end)
+    lines = {name: filled[name] for name in chosen if name != OVER_TIME}
+    most = None if order.limit else _most_lines(room, summary, width, order, lines)
+    yield from (*start, *_sections(summary, width, order, most), *end)
+
+
+_PAGE = 60
+"""Number of lines of a report without findings."""
+_MOST_STORIES = 3
+_STYLES = {
+    "bad": "bold red",
+    "warning": "bold yellow",
+    "good": "bold green",
+    "unknown": "bold yellow",
+}
+
+
+def brief_lines(summary: _Item, width: int) -> Iterator[Line]:
+    """Yield a report of at most ten lines: the verdict, what was captured, other findings."""
     summary = without_nulls(summary)
-    before, after = report_tables(summary, order or TableOrder(), width)
-    lines = chain(
-        header_lines(summary),
-        _findings(summary),
-        *(_table(table, width) for table in before),
-        _charts(summary, width),
-        *(_table(table, width) for table in after),
+    verdict = list(_verdict(summary).fitted(width))[:_MOST_OF_VERDICT]
+    head = [*verdict, *brief_header_lines(summary)]
+    stories = list(story_lines(summary.get("findings", [])))
+    room = _BRIEF - len(head)
+    if len(stories) > room:
+        left_out = len(stories) - room + 1
+        stories[room - 1 :] = [Line(f"and {counted(left_out, 'other finding')}", style="dim")]
+    for line in (*head, *stories):
+        yield line.cut(width)
+
+
+_BRIEF = 10
+_MOST_OF_VERDICT = 3
+
+
+def _verdict(summary: _Item) -> Line:
+    verdict = verdict_of(summary)
+    return Line(f"verdict: {verdict.text}", style=_STYLES[verdict.level])
+
+
+def _fitted(lines: Iterable[Line], width: int) -> list[Line]:
+    return [piece for line in lines for piece in line.fitted(width)]
+
+
+def _not_shown(names: Sequence[str]) -> Iterator[Line]:
+    """Yield a line that names the sections that are not shown."""
+    if names:
+        yield Line()
+        yield Line(f"also in the report (--sections all, or some): {', '.join(names)}", style="dim")
+
+
+def _most_lines(
+    room: int, summary: _Item, width: int, order: TableOrder, lines: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how many lines of each table to show, so that all sections take ``room`` lines.
+
+    ``lines`` are the lines that each table has.
+    """
+    least = _sections(summary, width, order, dict.fromkeys(lines, 1))
+    around = len(least) - sum(1 + (count > 1) for count in lines.values())
+    return lines_within(room - around, lines)
+
+
+def _sections(
+    summary: _Item, width: int, order: TableOrder, most: Mapping[str, int] | None = None
+) -> list[Line]:
+    """Return the lines of the sections that ``order`` names."""
+    before, after = report_tables(summary, order, width, most)
+    charts = _charts(summary, width) if OVER_TIME in (order.sections or SECTIONS) else ()
+    tables = (
+        chain.from_iterable(_table(table, width) for table in part) for part in (before, after)
     )
-    for line in lines:
-        yield from line.fitted(width)
+    return _fitted(chain(next(tables), charts, next(tables)), width)
 
 
-def _findings(summary: _Item) -> Iterator[Line]:
+def _findings(summary: _Item, most_stories: int | None = None) -> Iterator[Line]:
     if "findings" in summary:
         captures = summary["capture"]["captures"]
         nothing = no_findings_text(summary)
-        yield from finding_lines(summary["findings"], captures, left_out_text(summary), nothing)
+        left_out = left_out_text(summary)
+        yield from finding_lines(summary["findings"], captures, left_out, nothing, most_stories)
 
 
 def _table(table: ReportTable, width: int) -> Iterator[Line]:

@@ -19,9 +19,14 @@ __all__ = [
     "BEFORE_CHARTS",
     "FINDING",
     "LATENCY_SUMMARY",
+    "MOST_SECTIONS",
+    "OVER_TIME",
     "PARTS",
+    "SECTIONS",
+    "SECTIONS_BY_CONCERN",
     "SHARED",
     "TABLES",
+    "USUAL_SECTIONS",
     "DeclaredColumn",
     "DeclaredTable",
     "Part",
@@ -760,6 +765,28 @@ BEFORE_CHARTS = (
 )
 AFTER_CHARTS = (_WORST_TIMES, _VERSIONS, _CODECS, _SLOWEST)
 """The tables for people, in the order in which they see them."""
+OVER_TIME = "over_time"
+"""The section with the charts."""
+SECTIONS = (
+    *(table.name for table in BEFORE_CHARTS),
+    OVER_TIME,
+    *(table.name for table in AFTER_CHARTS),
+)
+"""The sections of a report for people, in order. ``--sections`` names them."""
+MOST_SECTIONS = 5
+"""Number of sections that a terminal shows without ``--sections``."""
+USUAL_SECTIONS = ("apis", "errors", "clients", "topics", "latency_parts", *SECTIONS)
+"""The sections in the order in which they matter where nothing was found; some are named twice."""
+SECTIONS_BY_CONCERN = {
+    "error_name": ("errors",),
+    "group_id": ("groups",),
+    "broker": ("brokers",),
+    "topic": ("topics",),
+    "client_id": ("clients",),
+    "client_ip": ("clients",),
+    "api_name": ("apis",),
+}
+"""The sections that matter for a finding, by what it concerns; its query may name others."""
 
 # -- the whole report -----------------------------------------------------------------------------
 
@@ -802,6 +829,7 @@ finding object one thing that is wrong
     first_packet count? number of a packet to begin with, from 1; null: none
     command text(requests|connections|anomalies) the command of kanalyze that shows its rows
     options texts options of that command
+    see texts sections of the report for people that show more of it
     cause object? the finding that explains it, which comes before it; null: no known cause
         name text its kind
         number count its number in this list, from 1

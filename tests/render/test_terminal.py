@@ -9,9 +9,13 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+import kanalyze
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.render.terminal import render_report
+from kanalyze.render.report_tables import TableOrder
+from kanalyze.render.terminal import brief_lines, render_report, report_lines
+from kanalyze.spec.report import AFTER_CHARTS, BEFORE_CHARTS, SECTIONS
 from kanalyze.tables.quality import CaptureQuality
+from tests.support.captures import CHOSEN, TROUBLED, WHOLE, often, path
 from tests.support.golden import assert_golden
 from tests.support.quality import capture_quality
 from tests.support.rows import (
@@ -30,7 +34,12 @@ GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = "\x1b[31mred[bold]x[/]\u202egnp\n:smile:"
 
 
-def rendered(summary: dict, width: int, *, colour: bool = False) -> str:
+ALL = TableOrder(sections=SECTIONS)
+
+
+def rendered(
+    summary: dict, width: int, *, colour: bool = False, order: TableOrder | None = None
+) -> str:
     stream = io.StringIO()
     console = Console(
         file=stream,
@@ -40,7 +49,7 @@ def rendered(summary: dict, width: int, *, colour: bool = False) -> str:
         no_color=not colour,
         legacy_windows=False,
     )
-    render_report(summary, console)
+    render_report(summary, console, order)
     return stream.getvalue()
 
 
@@ -88,18 +97,19 @@ def hostile() -> dict:
 @pytest.mark.parametrize("width", [80, 140])
 @pytest.mark.parametrize(("name", "make"), [("usual", usual), ("hostile", hostile)])
 def test_the_report_equals_its_golden_file(name, make, width):
-    assert_golden(rendered(make(), width), GOLDEN / f"{name}-{width}.txt")
+    assert_golden(rendered(make(), width, order=ALL), GOLDEN / f"{name}-{width}.txt")
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140, 200])
 @pytest.mark.parametrize("make", [usual, hostile])
 def test_every_line_fits_the_terminal(make, width):
-    lines = rendered(make(), width).splitlines()
-    assert max(cell_len(line) for line in lines) <= width
+    for order in (None, ALL):
+        lines = rendered(make(), width, order=order).splitlines()
+        assert max(cell_len(line) for line in lines) <= width
 
 
 def test_control_characters_are_escaped():
-    text = rendered(hostile(), 140)
+    text = rendered(hostile(), 140, order=ALL)
     assert all(char.isprintable() or char == "\n" for char in text)
     assert "\\u001b[31mred[bold]x[/]\\u202egnp\\n:smile:" in text
 
@@ -117,6 +127,7 @@ def test_colour_does_not_change_the_text():
 def test_a_capture_without_kafka_has_only_the_header():
     quality = capture_quality(["x.pcap"], packets=3, connections=1, other_connections=1)
     assert rendered(summary_of([], quality), 80) == (
+        "verdict: nothing can be said: no Kafka requests were found\n"
         "x.pcap\nno packets\n1 TCP connection: 1 other\nWARNING: no Kafka requests found; "
         "if a broker listens on port N, use --port N\n"
     )
@@ -124,7 +135,7 @@ def test_a_capture_without_kafka_has_only_the_header():
 
 def lines_by_api(summary: dict) -> list[str]:
     """Return the lines of the first table."""
-    table = rendered(summary, 80).partition("Requests by API, with latency\n")[2]
+    table = rendered(summary, 80, order=ALL).partition("Requests by API, with latency\n")[2]
     return table.partition("\n\n")[0].splitlines()
 
 
@@ -151,15 +162,82 @@ def test_a_count_that_is_too_low_is_marked():
 
 def test_long_tables_count_omitted_lines():
     clients = [row(client_id=f"c{number}") for number in range(25)]
-    assert "and 15 more" in rendered(summary_of(clients), 80)
+    assert "and 15 more" in rendered(summary_of(clients), 80, order=ALL)
 
 
 def test_keys_beyond_the_limit_share_one_line():
     clients = [row(client_id=f"c{number}") for number in range(9)]
-    assert "(other clients)" in rendered(summary_of(clients, key_limit=5), 80)
+    assert "(other clients)" in rendered(summary_of(clients, key_limit=5), 80, order=ALL)
 
 
 def test_times_have_a_date_if_the_capture_spans_days():
     quality = capture_quality(["x"], first_time_ns=START_NS, last_time_ns=START_NS + 86_400 * 10**9)
     text = rendered(summary_of([failed("orders", 6, "X")], quality), 140)
     assert "01-01 00:00:00" in text
+
+
+# -- what is shown by default ---------------------------------------------------------------------
+
+
+@functools.cache
+def report(name: str) -> dict:
+    return kanalyze.report(path(name))
+
+
+def shown_titles(text: str) -> set[str]:
+    """Return the sections that a text shows, of those with a title of their own."""
+    titles = {table.name: table.title for table in (*BEFORE_CHARTS, *AFTER_CHARTS) if table.title}
+    titles |= {"worst_times": "Worst times, ", "over_time": "Over time, by "}
+    lines = text.splitlines()
+    return {name for name, title in titles.items() if any(line.startswith(title) for line in lines)}
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("name", often([*WHOLE, *TROUBLED], CHOSEN))
+def test_a_report_without_findings_takes_a_page(name, width):
+    summary = report(name)
+    lines = [line.plain for line in report_lines(summary, width, repeats_verdict=True)]
+    if not summary["findings"]:
+        assert len(lines) <= 60
+    assert max(cell_len(line) for line in lines) <= width
+    assert len(shown_titles("\n".join(lines))) <= 5
+    verdict = lines[len(lines) - lines[::-1].index("") :]
+    assert verdict[0].startswith("verdict: ")
+    assert verdict == lines[: len(verdict)]
+
+
+@pytest.mark.parametrize("name", often([*WHOLE, *TROUBLED], CHOSEN))
+def test_a_brief_report_has_at_most_ten_lines(name):
+    for width in (60, 80, 200):
+        lines = [line.plain for line in brief_lines(report(name), width)]
+        assert len(lines) <= 10
+        assert lines[0].startswith("verdict: ")
+        assert max(cell_len(line) for line in lines) <= width
+
+
+@pytest.mark.parametrize("name", ["basics", "errors"])
+def test_every_section_is_shown_or_named(name):
+    by_default = rendered(report(name), 100)
+    everything = shown_titles(rendered(report(name), 100, order=ALL))
+    named = " ".join(by_default.split()).partition("(--sections all, or some): ")[2]
+    assert shown_titles(by_default) | set(named.split(", ")) == everything
+    assert not shown_titles(by_default) & set(named.split(", "))
+    two = TableOrder(sections=["clients", "over_time"])
+    text = rendered(report(name), 100, order=two)
+    assert shown_titles(text) == {"clients", "over_time"}
+    assert "--sections" not in text
+
+
+def test_a_limit_holds_for_tables_that_are_chosen_by_what_was_found():
+    clients = [row(client_id=f"c{number}") for number in range(40)]
+    text = rendered(summary_of(clients), 80, order=TableOrder(limit=30))
+    assert "and 10 more" in text
+
+
+def test_what_a_finding_concerns_decides_what_is_shown():
+    summary = report("errors")
+    finding = summary["findings"][0]
+    without = {**summary, "findings": []}
+    grouped = {**without, "findings": [{**finding, "see": ["groups", "versions"]}]}
+    assert {"groups", "versions"} <= shown_titles(rendered(grouped, 100))
+    assert not {"groups", "versions"} & shown_titles(rendered(without, 100))
