@@ -15,6 +15,7 @@ from kanalyze.render.layout import (
     natural_widths,
     padded,
     with_whole_ids,
+    without_last,
 )
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def fitted_table(
     """
     texts = [[text for text, _ in row] for row in rows]
     widths = fitted(with_whole_ids(columns, texts), natural_widths(columns, texts), width)
+    widths = without_last(widths, width)
     for row in ([(column.title, "bold") for column in columns], *rows):
         yield table_line(columns, widths, row)
 

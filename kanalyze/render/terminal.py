@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.times import round_width_ns
 from kanalyze.render.findings import (
     finding_lines,
     left_out_text,
@@ -16,7 +18,7 @@ from kanalyze.render.findings import (
     story_lines,
 )
 from kanalyze.render.header import brief_header_lines, header_lines
-from kanalyze.render.layout import bar_lines, columns_for, largest, padded, resampled
+from kanalyze.render.layout import bar_lines, largest, padded, resampled
 from kanalyze.render.lines import Line, fitted_table
 from kanalyze.render.missing import without_nulls
 from kanalyze.render.report_tables import TableOrder, report_tables, sections_of
@@ -39,7 +41,15 @@ if TYPE_CHECKING:
 
     from kanalyze.render.report_tables import ReportTable
 
-__all__ = ["brief_lines", "chart_lines", "print_lines", "render_report", "report_lines"]
+__all__ = [
+    "ChartSpans",
+    "brief_lines",
+    "chart_lines",
+    "chart_spans",
+    "print_lines",
+    "render_report",
+    "report_lines",
+]
 
 _Item: TypeAlias = dict[str, Any]
 
@@ -194,15 +204,13 @@ def _charts(summary: _Item, width: int) -> Iterator[Line]:
 def chart_lines(summary: _Item, width: int) -> Iterator[Line]:
     """Yield a title and charts of amounts over time; nothing if there are no requests."""
     series = summary["throughput"]
-    buckets = len(series["requests"])
-    if not buckets:
+    if not series["requests"]:
         return
-    together, repeat = columns_for(buckets, max(width - _CHART_LABEL - 2, 10))
-    bucket_ns = series["bucket_ns"] * together
-    yield Line(f"Over time, by {duration_text(bucket_ns)}", style="bold cyan")
+    spans = chart_spans(series, max(width - _CHART_LABEL - 2, 10))
+    yield Line(f"Over time, by {duration_text(spans.width_ns)}", style="bold cyan")
 
     def chart(title: str, bars: list[int], top: str, height: int, colour: str) -> Iterator[Line]:
-        return _chart(title, top, bar_lines(bars, height, repeat), colour)
+        return _chart(title, top, bar_lines(bars, height, spans.repeat), colour)
 
     sizes = [
         sum(pair) for pair in zip(series["request_bytes"], series["response_bytes"], strict=True)
@@ -211,18 +219,52 @@ def chart_lines(summary: _Item, width: int) -> Iterator[Line]:
         ("requests", series["requests"], "", "green"),
         ("bytes", sizes, "B", "blue"),
     ):
-        bars = resampled(amounts, together)
-        top = rate_text(max(bars), bucket_ns, unit)
+        bars = spans.sums(amounts)
+        top = rate_text(max(bars), spans.width_ns, unit)
         yield from chart(title, bars, top, _CHART_HEIGHT, colour)
-    errors = resampled(series["errors"], together)
+    errors = spans.sums(series["errors"])
     if any(errors):
-        top = rate_text(max(errors), bucket_ns)
+        top = rate_text(max(errors), spans.width_ns)
         yield from chart("errors", errors, top, _LOW_CHART_HEIGHT, "red")
-    slowest = largest(summary["latency"]["max"], together)
+    slowest = spans.largest(summary["latency"]["max"])
     if any(slowest):
         top = duration_text(max(slowest))
         yield from chart("slowest", slowest, top, _LOW_CHART_HEIGHT, "magenta")
-    yield _time_axis(series, len(resampled(sizes, together)) * repeat, is_dated(summary["capture"]))
+    yield _time_axis(spans, is_dated(summary["capture"]))
+
+
+class ChartSpans(NamedTuple):
+    """The spans of time of a chart: each several buckets of a series."""
+
+    start_ns: int
+    width_ns: int
+    count: int
+    together: int
+    """Buckets in a span."""
+    missing: int
+    """Buckets of the first span that are before the series."""
+    repeat: int
+    """Columns of text for each span."""
+
+    def sums(self, amounts: Sequence[int]) -> list[int]:
+        """Return the sum in each span."""
+        return resampled([*[0] * self.missing, *amounts], self.together)
+
+    def largest(self, amounts: Sequence[int | None]) -> list[int]:
+        """Return the maximum in each span; 0 for a span of only nulls."""
+        return largest([*[None] * self.missing, *amounts], self.together)
+
+
+def chart_spans(series: _Item, columns: int) -> ChartSpans:
+    """Return spans of a round width, which begin at its multiples, of which ``columns`` fit."""
+    unit_ns, first_ns = series["bucket_ns"], series["start_ns"]
+    last_ns = first_ns + len(series["requests"]) * unit_ns - 1
+    width_ns = unit_ns
+    while (count := last_ns // width_ns - first_ns // width_ns + 1) > columns:
+        width_ns = round_width_ns(width_ns + 1, unit_ns)
+    start_ns = first_ns // width_ns * width_ns
+    together, missing = width_ns // unit_ns, (first_ns - start_ns) // unit_ns
+    return ChartSpans(start_ns, width_ns, count, together, missing, columns // count)
 
 
 def _chart(title: str, top: str, lines: list[str], colour: str) -> Iterator[Line]:
@@ -235,11 +277,9 @@ def _chart(title: str, top: str, lines: list[str], colour: str) -> Iterator[Line
         yield line
 
 
-def _time_axis(series: _Item, columns: int, dated: bool) -> Line:
-    start_ns = series["start_ns"]
-    end_ns = start_ns + len(series["requests"]) * series["bucket_ns"]
-    first = clock_text(start_ns, dated=dated)
-    last = clock_text(end_ns, dated=dated)
-    between = max(columns - len(first) - len(last), 1)
+def _time_axis(spans: ChartSpans, dated: bool) -> Line:
+    first = clock_text(spans.start_ns, dated=dated)
+    last = clock_text(spans.start_ns + spans.count * spans.width_ns, dated=dated)
+    between = max(spans.count * spans.repeat - len(first) - len(last), 1)
     indent = " " * (_CHART_LABEL + 2)
     return Line(f"{indent}{first}{' ' * between}{last}", style="dim")

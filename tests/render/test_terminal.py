@@ -3,16 +3,22 @@ from __future__ import annotations
 import functools
 import io
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
 import kanalyze
+from kanalyze.common.times import ROUND_WIDTHS_NS
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.render.report_tables import TableOrder
-from kanalyze.render.terminal import brief_lines, render_report, report_lines
+from kanalyze.render.lines import fitted_table
+from kanalyze.render.missing import without_nulls
+from kanalyze.render.report_tables import TableOrder, report_tables
+from kanalyze.render.terminal import brief_lines, chart_spans, render_report, report_lines
 from kanalyze.spec.report import AFTER_CHARTS, BEFORE_CHARTS, SECTIONS
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import CHOSEN, TROUBLED, WHOLE, often, path
@@ -241,3 +247,41 @@ def test_what_a_finding_concerns_decides_what_is_shown():
     grouped = {**without, "findings": [{**finding, "see": ["groups", "versions"]}]}
     assert {"groups", "versions"} <= shown_titles(rendered(grouped, 100))
     assert not {"groups", "versions"} & shown_titles(rendered(without, 100))
+
+
+@pytest.mark.parametrize("name", often([*WHOLE, *TROUBLED], CHOSEN))
+def test_no_number_is_cut_at_any_width(name):
+    summary = without_nulls(report(name))
+    for width in range(60, 201, 7):
+        for table in chain(*report_tables(summary, ALL, width)):
+            title, *lines = [each.plain for each in fitted_table(table.columns, table.rows, width)]
+            assert max(map(cell_len, (title, *lines))) <= width
+            titles = [column.title for column in table.columns]
+            assert len(set(titles)) == len(titles)
+            for line, cells in zip(lines, table.rows, strict=True):
+                for column, (text, _) in zip(table.columns, cells, strict=True):
+                    if column.right and f" {column.title} " in f" {title} ":
+                        assert f" {text} " in f" {line} ", (text, line)
+
+
+@given(
+    st.integers(1, 240),
+    st.sampled_from(ROUND_WIDTHS_NS),
+    st.integers(0, 2 * 10**18),
+    st.integers(10, 300),
+)
+def test_charts_have_round_spans_that_fit(buckets, bucket_ns, start_ns, columns):
+    start_ns = start_ns // bucket_ns * bucket_ns
+    amounts = list(range(buckets))
+    series = {"bucket_ns": bucket_ns, "start_ns": start_ns, "requests": amounts}
+    spans = chart_spans(series, columns)
+    assert spans.count * spans.repeat <= columns
+    assert spans.width_ns in ROUND_WIDTHS_NS or spans.width_ns > ROUND_WIDTHS_NS[-1]
+    assert spans.start_ns % spans.width_ns == 0
+    assert spans.start_ns <= start_ns < spans.start_ns + spans.width_ns
+    assert len(spans.sums(amounts)) == len(spans.largest(amounts)) == spans.count
+    assert sum(spans.sums(amounts)) == sum(amounts)
+    second_ns = spans.start_ns + spans.width_ns
+    in_first = [n for n in amounts if start_ns + n * bucket_ns < second_ns]
+    assert spans.sums(amounts)[0] == sum(in_first)
+    assert spans.largest(amounts)[0] == max(in_first)
