@@ -7,6 +7,8 @@ The comment at the top of such a file has these lines:
 - ``severity:`` 0 to 100; ``sure:``, ``why:`` and ``repair:`` are texts for people;
 - ``show:`` (optional): the command that shows the rows, ``requests`` (the default), ``connections``
   or ``anomalies``;
+- ``see:`` (optional): the sections of a report that show more of it, before those of whom it
+  concerns;
 - ``tables:`` (optional): the tables that it reads and that are only made if asked for;
 - ``needs: all requests`` (optional): it counts what is missing, so it cannot be used if a filter
   leaves out some requests of a client;
@@ -39,6 +41,7 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.conditions import promising
 from kanalyze.queries.files import built_in, read_queries
 from kanalyze.queries.stories import Cause, CauseRule, cause_rules, in_stories
+from kanalyze.spec.report import SECTIONS, SECTIONS_BY_CONCERN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -64,7 +67,7 @@ __all__ = [
 MAX_OF_A_KIND = 20
 """Maximum number of findings of one kind; those with less weight are left out."""
 
-_FIELD = re.compile(r"(severity|sure|why|repair|show|tables|needs): (.+)")
+_FIELD = re.compile(r"(severity|sure|why|repair|show|see|tables|needs): (.+)")
 _ALL_REQUESTS = "all requests"
 _SOME_REQUESTS = frozenset(
     {
@@ -114,6 +117,8 @@ class FindingKind(NamedTuple):
     repair: str
     command: str
     """The command that shows the rows: ``requests``, ``connections`` or ``anomalies``."""
+    see: tuple[str, ...]
+    """Sections of a report that show more of it, whomever it concerns."""
     tables: frozenset[str]
     """Tables that it reads and that are only made if asked for."""
     needs_all: bool
@@ -152,6 +157,8 @@ class Finding(NamedTuple):
     """The kanalyze command that shows the rows."""
     options: tuple[str, ...]
     """The options of that command."""
+    see: tuple[str, ...] = ()
+    """Sections of the report for people that show more of it."""
     cause: Cause | None = None
     """The finding that explains it; None if it has no known cause."""
     short_name: str = ""
@@ -163,7 +170,8 @@ class Finding(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as in the report."""
         cause = None if self.cause is None else self.cause._asdict()
-        fields = {**self._asdict(), "options": list(self.options), "cause": cause}
+        lists = {"options": list(self.options), "see": list(self.see)}
+        fields = {**self._asdict(), **lists, "cause": cause}
         del fields["short_name"], fields["rows"]
         return fields
 
@@ -297,6 +305,10 @@ def kind_of_finding(query: Query) -> FindingKind:
     command = fields.get("show", "requests")
     if command not in _CONCERNS_WITH_OPTIONS:
         raise UsageError(f"query {query.name!r}: there is no command {command!r} to show")
+    see = tuple(fields.get("see", "").split())
+    for section in see:
+        if section not in SECTIONS:
+            raise UsageError(f"query {query.name!r}: reports have no section {section!r}")
     return FindingKind(
         query,
         int(fields["severity"]),
@@ -304,6 +316,7 @@ def kind_of_finding(query: Query) -> FindingKind:
         fields["why"],
         fields["repair"],
         command,
+        see,
         frozenset(fields.get("tables", "").split()),
         fields.get("needs") == _ALL_REQUESTS,
         values,
@@ -338,7 +351,19 @@ def _finding(kind: FindingKind, line: Mapping[str, Any], short_name: str) -> Fin
         options=_options(concerns, _CONCERNS_WITH_OPTIONS[kind.command]),
         short_name=short_name,
         rows=tuple(line.get(_ROWS_COLUMN.get(kind.command, "")) or ()),
+        see=_sections(kind.see, concerns),
     )
+
+
+def _sections(first: Iterable[str], concerns: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the sections of a report that matter for a finding, without repetition."""
+    by_concern = [
+        name
+        for concern, names in SECTIONS_BY_CONCERN.items()
+        if concern in concerns
+        for name in names
+    ]
+    return tuple(dict.fromkeys((*first, *by_concern)))
 
 
 def _check_types(name: str, line: Mapping[str, Any]) -> None:

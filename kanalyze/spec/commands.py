@@ -246,6 +246,9 @@ _FINDINGS: Group = {
     "--queries DIR": "a folder with more findings to search for, NAME.sql",
 }
 _REPORT: Group = {
+    "--sections NAME,...": "for text and md: show these sections, such as apis,over_time, or all "
+    "(default: for text those that matter for what was found; the report names the others)",
+    "--brief": "for text: at most ten lines",
     f"--sort {{{','.join(SORTS)}}}": "for text and md: sort the lines of tables "
     "by this figure, in descending order; p50 and so on are latencies (default: the order in JSON)",
     "--limit N": "for text and md: show at most N lines of each table (default: 5 to 40, depending "

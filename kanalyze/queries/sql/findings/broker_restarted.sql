@@ -5,6 +5,7 @@
 -- sure: likely: connections to an address failed, then one succeeded; no write was lost, refused for want of replicas or took a second meanwhile, as far as the capture shows.
 -- why: Nothing is wrong: clients moved to other brokers. It explains rebalances, new connections and metadata at that time.
 -- repair: Nothing, if it was restarted on purpose; else look for the reason in the broker's log.
+-- see: over_time
 -- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
 -- parameter least_attempts = 3: minimum number of failed connections
 -- parameter least_span_s = 1: minimum seconds over which they fail

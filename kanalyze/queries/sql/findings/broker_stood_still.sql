@@ -4,6 +4,7 @@
 -- sure: likely: requests that a broker answers by itself waited on connections that had worked, more came meanwhile, and it sent no response to anyone. A network that is cut for that time looks the same if packets are retransmitted.
 -- why: Every client that has partitions or a group on it waits; those with short timeouts fail over, and members may lose their groups.
 -- repair: Without retransmissions the machine's TCP went on, so the process stood still: a garbage collection (gc.log), a disk that hung under the log (iostat, kernel log), a stop by a debugger or a container's CPU limit (throttling). With retransmissions the machine or its network did: a virtual machine that was moved or suspended, a link.
+-- see: over_time
 -- only if requests: bool_or(api_name IN ('Fetch', 'ListOffsets', 'Metadata', 'ApiVersions', 'Heartbeat', 'OffsetFetch', 'FindCoordinator', 'BrokerHeartbeat', 'ConsumerGroupHeartbeat', 'DescribeCluster') AND latency_ns >= $least_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000)
 -- parameter least_s = 1: minimum seconds without a response; a Fetch has to wait for so much longer than its max.wait
 -- parameter least_alone_s = 3: the same, if only one connection waited

@@ -4,6 +4,7 @@
 -- sure: certain: the versions are those of the requests; Kafka 4.0 removed them (KIP-896).
 -- why: Nothing is wrong with this broker. Once it runs Kafka 4.0 or later, these requests are answered with UNSUPPORTED_VERSION or the connection is closed.
 -- repair: Before the brokers are upgraded, upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions.
+-- see: versions
 -- parameter least_requests = 1: minimum number of requests with such a version
 WITH old AS (
     SELECT

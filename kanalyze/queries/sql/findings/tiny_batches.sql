@@ -4,6 +4,7 @@
 -- sure: certain: sizes are those of the batches sent.
 -- why: Each request costs client, network and broker the same, whatever its size; compression needs several records at a time.
 -- repair: Raise linger.ms (5 to 100) and batch.size, do not flush after each record, and set compression.type.
+-- see: codecs
 -- only if requests: count(*) FILTER (WHERE api_name = 'Produce' AND record_bytes > 0) >= $least_per_s
 -- parameter largest_bytes = 1600: maximum mean of the bytes of records per partition of a request
 -- parameter least_per_s = 100: minimum requests per second

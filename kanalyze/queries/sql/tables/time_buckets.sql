@@ -2,8 +2,8 @@
 --
 -- kept: every series needs it.
 --
--- The width is 1 ms, 2 ms, 4 ms, ...: the smallest with at most 240 spans from the first event to
--- the last. Spans begin at multiples of their width since 1970. Without events there is no line.
+-- The width is one that people read at a glance, from 1 ms to 2000 days (common/times.py has the
+-- same): the smallest with at most 240 spans from the first event to the last. Spans begin at multiples of their width since 1970. Without events there is no line.
 WITH extent AS (
     SELECT
         least(
@@ -17,8 +17,19 @@ WITH extent AS (
     FROM measured
 ),
 widths AS (
-    SELECT CAST(1000000 * power(2, doublings) AS BIGINT) AS bucket_ns
-    FROM (SELECT unnest(generate_series(0, 43)) AS doublings) AS every
+    SELECT CAST(width_ms AS BIGINT) * 1000000 AS bucket_ns
+    FROM
+        (
+            SELECT
+                unnest([
+                    1, 2, 5, 10, 20, 50, 100, 200, 500,
+                    1000, 2000, 5000, 10000, 15000, 30000,
+                    60000, 120000, 300000, 600000, 900000, 1800000,
+                    3600000, 7200000, 10800000, 21600000, 43200000,
+                    86400000, 172800000, 432000000, 864000000, 1728000000, 4320000000,
+                    8640000000, 17280000000, 43200000000, 86400000000, 172800000000
+                ]) AS width_ms
+        ) AS every
 ),
 fitting AS (
     SELECT
