@@ -14,7 +14,14 @@ from itertools import chain, islice
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kanalyze.api.inputs import api_names, check_output, keeps_bytes, read_key_logs, read_topic_ids
+from kanalyze.api.inputs import (
+    api_names,
+    check_output,
+    keeps_bytes,
+    read_key_logs,
+    read_schemas,
+    read_topic_ids,
+)
 from kanalyze.api.options import (
     AnomalyOptions,
     AnonymizeOptions,
@@ -556,6 +563,9 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             - ``search``: bytes, a text, or ``hex:`` and hexadecimal digits: only records with them
               in the key, the value or a header's value; ``found_in`` says where. Rows with a
               ``problem`` stay.
+            - ``schemas``: a folder of schemas of a registry, which name subjects and versions and,
+              with ``values``, write Avro, Protobuf and JSON as JSON (see
+              :func:`~kanalyze.tables.records.schemas.parse_schemas`). Needs ``kanalyze[schemas]``.
 
     Raises:
         DefinitionError: see :func:`requests`.
@@ -574,6 +584,8 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     arguments["keep"] = has_records
     values = given.get("values", False)
     search = search_of("search", given.get("search"))
+    folder = given.get("schemas")
+    schemas = None if folder is None else parsed("schemas", read_schemas, folder)
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:
         produced = ProducedOffsets()
@@ -585,6 +597,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             limits=DecompressionLimits(most_records=given.get("max_records")),
             produced=produced,
             search=search,
+            schemas=schemas,
         )
         for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
             yield from reader.blocks(exchanges, block)

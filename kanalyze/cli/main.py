@@ -49,6 +49,7 @@ _SOURCES = {
     **dict.fromkeys(("pyspark", "sqlglot"), "kanalyze[spark]"),
     **dict.fromkeys(("scapy", "prometheus_client"), "kanalyze[live]"),
     "cryptography": "kanalyze[tls]",
+    **dict.fromkeys(("fastavro", "google", "grpc_tools"), "kanalyze[schemas]"),
 }
 """What pip has to install, by the top-level name of the missing module."""
 

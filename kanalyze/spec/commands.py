@@ -56,6 +56,7 @@ examples:
   kanalyze records --api Fetch --values broker.pcap
   kanalyze records --values --format jsonl broker.pcap | jq -r .value
   kanalyze records --search order-4711 captures/
+  kanalyze records --values --schemas schemas/ broker.pcap
   kanalyze records --columns topic,partition,offset,delay_ns --api Fetch --format csv broker.pcap
   kanalyze records -o records.parquet captures/
 """
@@ -417,6 +418,9 @@ COMMANDS = {
             "--max-records N": "read at most N records of a batch; a row with the problem "
             "too_many_records replaces the others (default: 4 per byte of the batch on the wire, "
             "at least 1000; no valid batch has more)",
+            "--schemas DIR": "a folder of schemas, as the REST interface of a schema registry has "
+            "them: JSON of /schemas, ID.avsc, ID.proto; names subjects and versions and, with "
+            "--values, writes Avro, Protobuf and JSON by them",
             "--search BYTES": "only records with this text, or these bytes (hex:00ff), in the key, "
             "the value or a header's value; the column found_in says where. Rows of unreadable "
             "batches are kept",
