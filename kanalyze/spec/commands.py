@@ -209,6 +209,17 @@ that the previous run left open; --finish closes them. Only one run at a time ma
 write to a folder.
 """
 
+_MCP_EXAMPLES = """\
+An assistant that speaks the Model Context Protocol starts this command, and asks on its standard
+input. It can list captures, and ask for reports, findings, requests, decoded messages and SQL. It
+can write nothing, and sees no record, key, value or header, and no user's name (--with-principals).
+Tables are made once for each choice of captures, in the folder for temporary files.
+
+examples:
+  kanalyze mcp captures/
+  kanalyze mcp --anonymous --max-rows 50 captures/ more/
+"""
+
 _COMPLETION_EXAMPLES = """\
 examples:
   eval "$(kanalyze completion bash)"        in ~/.bashrc
@@ -696,6 +707,18 @@ COMMANDS = {
         },
         defaults={"settle": 60.0, "follow": 60.0, "engine": "spark", "split_size": 64 << 20},
         required="out",
+    ),
+    "mcp": Command(
+        "answer an assistant's questions about captures (Model Context Protocol)",
+        _MCP_EXAMPLES,
+        {
+            "FOLDER ...": "folders with captures, in them and below",
+            "--anonymous": "replace names and addresses by stand-ins first, as anonymize does",
+            "--with-principals": "show the names of users that have logged in",
+            "--max-rows N": "lines of an answer (default: 200)",
+            "--max-seconds N": "time for an answer (default: 60)",
+        },
+        defaults={"max_rows": 200, "max_seconds": 60},
     ),
     "completion": Command(
         "write the script that completes commands and options in a shell",
