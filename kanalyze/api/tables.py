@@ -20,6 +20,7 @@ from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.cluster import OFFSETS
 from kanalyze.spec.rows.tables import ALWAYS, choose_tables
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import quality_facts
 from kanalyze.version import __version__
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kanalyze.runtime.pipeline import Analysis
-    from kanalyze.spec.columns import Column
+    from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
@@ -130,11 +131,57 @@ def fill(
     makers = create_tables(database, {table.name: table.columns for table in chosen}, names)
     more = set(makers).difference((*ALWAYS, QUALITY))
     offsets = any(_is_named(name, names) for name in OFFSETS)
+    waiting = {name: _WaitingRows(name, maker) for name, maker in makers.items()}
     for rows in analysis.table_rows(more, others=others, offsets=offsets):
-        for name, block in rows.blocks():
-            database.insert(name, makers[name].of_block(block))
+        for block in rows.requests:
+            waiting["requests"].add_block(block)
+        for name, block in rows.lines:
+            waiting[name].add_block(block)
+        waiting["connections"].add_rows(rows.connections)
+        waiting["anomalies"].add_rows(rows.anomalies)
+        for each in waiting.values():
+            each.insert_into(database, _ROWS_AT_ONCE)
+    for each in waiting.values():
+        each.insert_into(database, 1)
     if QUALITY in makers:
         insert_quality(database, makers[QUALITY], analysis.quality)
+
+
+_ROWS_AT_ONCE = 4096
+_BLOCKS_AT_ONCE = 16
+"""Rows of a table wait until there are so many of either: a batch of few rows takes as long as one
+of a thousand."""
+
+
+class _WaitingRows:
+    """Rows of a table that will go into a database together."""
+
+    def __init__(self, table: str, maker: BatchMaker) -> None:
+        self._table = table
+        self._maker = maker
+        self._blocks: list[RowBlock] = []
+        self._block_rows = 0
+        self._rows: list[AnyRow] = []
+
+    def add_block(self, block: RowBlock) -> None:
+        """Add rows by column."""
+        self._blocks.append(block.only(self._maker.names))
+        self._block_rows += len(block)
+
+    def add_rows(self, rows: Iterable[AnyRow]) -> None:
+        """Add rows as objects, of which only the columns of the table are read."""
+        self._rows += rows
+
+    def insert_into(self, database: Database, least: int) -> None:
+        """Insert all rows if there are at least ``least`` of them, or many blocks."""
+        if self._block_rows >= least or len(self._blocks) >= _BLOCKS_AT_ONCE:
+            batch = self._maker.of_block(RowBlock.joined(self._blocks))
+            self._blocks, self._block_rows = [], 0
+            database.insert(self._table, batch)
+        if len(self._rows) >= least:
+            batch = self._maker.of_rows(self._rows)
+            self._rows = []
+            database.insert(self._table, batch)
 
 
 def insert_quality(database: Database, maker: BatchMaker, quality: CaptureQuality) -> None:
