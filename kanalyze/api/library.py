@@ -73,6 +73,7 @@ __all__ = [
     "Rows",
     "anomalies",
     "anonymize",
+    "changes",
     "compare",
     "connections",
     "decode",
@@ -638,6 +639,21 @@ def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tup
     from kanalyze.spec.rows.cluster import METADATA_COLUMNS
 
     return _cluster_rows("metadata", METADATA_COLUMNS, captures, options)
+
+
+def changes(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return what administrators' requests ask to change: topics, configurations, ACLs, and so on.
+
+    There is one row for each setting; secrets are hidden. This is the table ``changes`` of
+    ``kanalyze sql``. Otherwise like :func:`groups`.
+
+    Raises:
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
+    """
+    from kanalyze.spec.rows.cluster import CHANGE_COLUMNS
+
+    return _cluster_rows("changes", CHANGE_COLUMNS, captures, options)
 
 
 def _cluster_rows(

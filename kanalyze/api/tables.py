@@ -228,7 +228,7 @@ def _is_named(name: str, names: Container[str] | None) -> bool:
     return names is None or name in names
 
 
-SAVED_TABLES = ("groups", "metadata", "capture_quality")
+SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")
 """Tables to save in addition to those that every run fills. Records are not saved: they are users'
 data, and may be as large as the captures."""
 

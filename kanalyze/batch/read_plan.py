@@ -193,5 +193,6 @@ _BLOCKS: Final[dict[str, _Blocks]] = {
     "anomalies": _anomalies,
     "groups": _rows_of_requests,
     "metadata": _rows_of_requests,
+    "changes": _rows_of_requests,
 }
 """What makes the rows of each table."""

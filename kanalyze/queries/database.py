@@ -31,7 +31,7 @@ from kanalyze.common import unfinished
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError
 from kanalyze.queries.engine import QueryError
-from kanalyze.queries.files import built_in, derived, words_of
+from kanalyze.queries.files import built_in, derived, derived_in, words_of
 from kanalyze.queries.mapped_rows import MappedTables
 from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
@@ -227,7 +227,7 @@ class DerivedViews:
         for name in sorted(words & macros.keys() - self._macros):
             self._connection.execute(macros[name].sql)
             self._macros.add(name)
-        for name in sorted(words & tables.keys() - above):
+        for name in sorted(derived_in(sql) - above):
             if name not in self._kinds:
                 table = tables[name].with_rows() if self._with_rows else tables[name]
                 self.make(table.sql, above | {name})

@@ -98,7 +98,6 @@ def flows_query(
     parameters: dict[str, str | float] = {}
     if prices is not None:
         columns.append(f"{_cost(prices, parameters)} AS cost")
-    columns += ["min(first_time) AS first_time", "max(last_time) AS last_time"]
     keys = f" GROUP BY {', '.join(by)}" if by else ""
     order = ", ".join(["sum(request_bytes) + sum(response_bytes) DESC", *by])
     return f"FROM flows SELECT {', '.join(columns)}{keys} ORDER BY {order}", parameters
@@ -122,4 +121,5 @@ def _cost(prices: Iterable[Price], parameters: dict[str, str | float]) -> str:
         per_request = named(price.per_million_requests / 1e6)
         cost = f"(request_bytes + response_bytes) * {per_byte} + requests * {per_request}"
         cases.append(f"WHEN {condition} THEN {cost}")
-    return f"sum(CASE {' '.join(cases)} ELSE 0 END)"
+    # To a billionth: a float's last digits are noise.
+    return f"round(sum(CASE {' '.join(cases)} ELSE 0 END) * 1e9) / 1e9"

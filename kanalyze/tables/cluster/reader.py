@@ -16,6 +16,7 @@ from kanalyze.spec.rows.cluster import (
     CARRIED_NAMES,
     REQUEST_ID,
     AssignedPartition,
+    Change,
     GroupEvent,
     MetadataEntry,
 )
@@ -26,6 +27,7 @@ from kanalyze.tables.cluster.brokers import (
     hinting,
     metadata_entries,
 )
+from kanalyze.tables.cluster.changes import CHANGE_FIELDS, changes
 from kanalyze.tables.cluster.fields import BodyFields, more_fields
 from kanalyze.tables.cluster.groups import (
     GROUP_FIELDS,
@@ -52,11 +54,16 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER_TABLES", "ClusterFacts", "ClusterLines", "ClusterReader", "fields_of"]
 
-_GROUPS, _METADATA = "groups", "metadata"
-_FIELDS: dict[str, FieldPaths] = {_GROUPS: GROUP_FIELDS, _METADATA: METADATA_FIELDS}
+_GROUPS, _METADATA, _CHANGES = "groups", "metadata", "changes"
+_FIELDS: dict[str, FieldPaths] = {
+    _GROUPS: GROUP_FIELDS,
+    _METADATA: METADATA_FIELDS,
+    _CHANGES: CHANGE_FIELDS,
+}
 CLUSTER_TABLES = frozenset(_FIELDS)
 """The tables that this module makes."""
 _METADATA_COLUMNS = columns_of(MetadataEntry)
+_CHANGE_COLUMNS = columns_of(Change)
 _OFFSET_AT = len(GroupEvent._fields) - len(OFFSET_FIELDS)
 _EVENT_COLUMNS = columns_of(GroupEvent)[:_OFFSET_AT]
 _OFFSET_COLUMNS = columns_of(GroupEvent)[_OFFSET_AT:]
@@ -80,7 +87,7 @@ class ClusterFacts(NamedTuple):
     table: str
     items: list[Any]
     """For ``groups``: :class:`GroupEvent` and :class:`OffsetEvents`; for ``metadata``: pairs of
-    subject and values."""
+    subject and values; for ``changes``: :class:`Change`."""
 
 
 def fields_of(
@@ -117,11 +124,12 @@ class ClusterReader:
         self._bodies = BodyFields(catalog, extractors)
         self._group_apis = frozenset(_group_fields(offsets=offsets) if _GROUPS in tables else ())
         self._has_metadata = _METADATA in tables
+        self._change_apis = frozenset(CHANGE_FIELDS if _CHANGES in tables else ())
         self._announced: dict[tuple[int | None, object], list[Any]] = {}
 
     def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
         """Return the facts in exchanges, in their order; ``block`` has their rows."""
-        if not (self._group_apis or self._has_metadata):
+        if not (self._group_apis or self._has_metadata or self._change_apis):
             return []
         status = block.columns["status"]
         assert isinstance(status, Words)
@@ -137,6 +145,8 @@ class ClusterReader:
                 # Most are heartbeats without an error, which have no lines.
                 if key != HEARTBEAT or status.codes[row] != fine:
                     self._add(facts, row, _GROUPS, exchange)
+            elif key in self._change_apis:
+                self._add(facts, row, _CHANGES, exchange)
             elif self._has_metadata and key == API_VERSIONS:
                 self._add_announced(facts, row, exchange)
             elif (
@@ -155,6 +165,8 @@ class ClusterReader:
         items: list[Any]
         if table == _GROUPS:
             items = list(group_events(key, request, response))
+        elif table == _CHANGES:
+            items = changes(key, request, response)
         else:
             items = metadata_entries(key, exchange.key_version, request, response)
         if items:
@@ -213,6 +225,8 @@ class ClusterLines:
             of_table = [fact for fact in facts if fact.table == table]
             if table == _GROUPS:
                 rows, item_columns = self._group_lines(of_table)
+            elif table == _CHANGES:
+                rows, item_columns = _change_lines(of_table)
             else:
                 rows, item_columns = self._metadata_lines(of_table, block)
             if rows:
@@ -262,6 +276,14 @@ class ClusterLines:
             return item
         name = self._names.name_of_text(item.topic_id)
         return item if name is None else item._replace(topic=name)
+
+
+def _change_lines(facts: Sequence[ClusterFacts]) -> _Lines:
+    rows, made = array("q"), list[Change]()
+    for fact in facts:
+        made += fact.items
+        rows.extend([fact.row] * len(fact.items))
+    return rows, columns_of_rows(made, _CHANGE_COLUMNS)
 
 
 def _connection(block: RowBlock, row: int) -> tuple[str, int]:
