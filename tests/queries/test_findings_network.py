@@ -637,6 +637,26 @@ def test_a_broker_that_answers_before_or_after_is_away() -> None:
     assert findings("broker_away", {"connections": [*starts, serving(9, 1), *moment]}) == []
 
 
+def test_a_broker_is_back_when_it_copies_partitions_again() -> None:
+    def copying(at_s: float, **changes: Any) -> Any:
+        values = {"client_ip": "10.0.0.2", "broker_ip": "10.0.0.3", **changes}
+        return serving(20, at_s)._replace(client_id="broker-2-fetcher-0", **values)
+
+    connections = [serving(9, 0), *refusing()]
+    for copies, is_back in (
+        ([copying(30)], True),
+        ([copying(5, end_ns=START_NS + 10 * S), copying(30)], True),
+        # It went on copying all the time: only that port was closed.
+        ([copying(5, end_ns=START_NS + 99 * S), copying(30)], False),
+        # Brokers of one machine cannot be told apart by their address.
+        ([copying(30, broker_ip="10.0.0.2", broker_port=9093)], False),
+    ):
+        [finding] = findings("broker_away", {"connections": [*connections, *copies]}) or [None]
+        [note] = findings("broker_restarted", {"connections": [*connections, *copies]}) or [None]
+        assert (finding is None, note is not None) == (is_back, is_back)
+        assert note is None or note.last_time_ns == START_NS + 30 * S
+
+
 def test_a_broker_that_answers_on_open_connections_is_not_gone() -> None:
     connections = [serving(9, 0), *refusing()]
     assert away(connections=connections, requests=[answered_by_it(10.5)]).endswith(

@@ -52,7 +52,7 @@ SELECT
     ) AS what,
     attempts AS weight,
     from_ns AS first_time_ns,
-    last_ns AS last_time_ns,
+    coalesce(back_ns, last_ns) AS last_time_ns,
     first_packet
 FROM outages
 WHERE
