@@ -545,6 +545,13 @@ def test_a_heartbeat_is_late_after_a_third_of_the_session_timeout() -> None:
     assert findings("late_heartbeats", beats(4 * S - 1, 10_000), least_share=0.4) == []
     for odd_ms in (0, -1, 2**31 - 1):
         assert findings("late_heartbeats", beats(4 * S, odd_ms)) == []
+    # As long as between its other requests: so is its heartbeat.interval.ms.
+    regular = beats(4 * S, 10_000)
+    last = regular["requests"][1]
+    regular["requests"] += [last._replace(request_start_ns=last.request_start_ns + 4 * S)]
+    assert findings("late_heartbeats", regular) == []
+    regular["requests"] += [last._replace(request_start_ns=last.request_start_ns + 11 * S)]
+    assert len(findings("late_heartbeats", regular)) == 1
     # The timeout is not in the capture: the default, 45 s, is assumed.
     assert len(findings("late_heartbeats", beats(16 * S, None))) == 1
     assert findings("late_heartbeats", beats(15 * S, None)) == []
