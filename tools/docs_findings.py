@@ -46,6 +46,18 @@ They were recorded for other reasons. What some of them hold on purpose (old ver
 passwords, records that are too large, TLS spoken to a port without it) is found; nothing else is.
 
 """
+CORPUS = ROOT / "docs" / "corpus.json"
+"""What was tried on a cluster, as tools/record/corpus.py writes it."""
+TRIED_HEAD = """\
+
+## Tried on a cluster
+
+Three KRaft brokers on a switch, and beside each trial Java, librdkafka and kafka-python clients
+that produce and consume a little. `tools/record/corpus.py` records it and holds what is found first
+against what was provoked: the finding, the client, broker, topic or group that it names, and from
+when until when it says that it was. The captures are made again by that command and not kept.
+
+"""
 MADE_BY_HAND = "No capture of the repository has this fault; tests make its packets."
 FAULTY = "fault-"
 
@@ -95,8 +107,38 @@ def findings_page(
             table(head, faults),
             OTHERS_HEAD,
             table(("capture", "findings"), others),
+            *_tried(),
         )
     )
+
+
+def _tried() -> Iterator[str]:
+    """Give the section on what was tried on a cluster, with precision and recall."""
+    tried = json.loads(CORPUS.read_text(encoding="utf-8"))
+    counts = tried["scores"]
+    yield TRIED_HEAD
+    rows = (
+        ("faults whose finding is there", counts["faults_found"], counts["faults"]),
+        (
+            "faults whose finding is the first, and right in all of that",
+            counts["faults_right"],
+            counts["faults"],
+        ),
+        ("healthy workloads in which nothing is found", counts["healthy_right"], counts["healthy"]),
+    )
+    yield table(("of these", "so many", "of"), [(what, str(n), str(of)) for what, n, of in rows])
+    yield "\n"
+    trials = [
+        (
+            each["summary"],
+            " or ".join(f"`{name}`" for name in each["expected"]) or "nothing",
+            f"`{each['first']}`" if each["first"] else "nothing",
+            each["what"] or "",
+            "yes" if each["wrong"] is None else f"no: {each['wrong']}",
+        )
+        for each in tried["trials"]
+    ]
+    yield table(("trial", "expected", "found first", "what it says", "right"), trials)
 
 
 def in_order(kinds: Sequence[FindingKind]) -> list[FindingKind]:

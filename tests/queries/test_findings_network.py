@@ -545,6 +545,13 @@ def test_a_heartbeat_is_late_after_a_third_of_the_session_timeout() -> None:
     assert findings("late_heartbeats", beats(4 * S - 1, 10_000), least_share=0.4) == []
     for odd_ms in (0, -1, 2**31 - 1):
         assert findings("late_heartbeats", beats(4 * S, odd_ms)) == []
+    # As long as between its other requests: so is its heartbeat.interval.ms.
+    regular = beats(4 * S, 10_000)
+    last = regular["requests"][1]
+    regular["requests"] += [last._replace(request_start_ns=last.request_start_ns + 4 * S)]
+    assert findings("late_heartbeats", regular) == []
+    regular["requests"] += [last._replace(request_start_ns=last.request_start_ns + 11 * S)]
+    assert len(findings("late_heartbeats", regular)) == 1
     # The timeout is not in the capture: the default, 45 s, is assumed.
     assert len(findings("late_heartbeats", beats(16 * S, None))) == 1
     assert findings("late_heartbeats", beats(15 * S, None)) == []
@@ -635,6 +642,26 @@ def test_a_broker_that_answers_before_or_after_is_away() -> None:
     starts = [attempt(n, is_refused=True, at_s=n / 10) for n in range(3)]
     moment = [attempt(n, is_refused=True, at_s=20 + n) for n in range(2)]
     assert findings("broker_away", {"connections": [*starts, serving(9, 1), *moment]}) == []
+
+
+def test_a_broker_is_back_when_it_copies_partitions_again() -> None:
+    def copying(at_s: float, **changes: Any) -> Any:
+        values = {"client_ip": "10.0.0.2", "broker_ip": "10.0.0.3", **changes}
+        return serving(20, at_s)._replace(client_id="broker-2-fetcher-0", **values)
+
+    connections = [serving(9, 0), *refusing()]
+    for copies, is_back in (
+        ([copying(30)], True),
+        ([copying(5, end_ns=START_NS + 10 * S), copying(30)], True),
+        # It went on copying all the time: only that port was closed.
+        ([copying(5, end_ns=START_NS + 99 * S), copying(30)], False),
+        # Brokers of one machine cannot be told apart by their address.
+        ([copying(30, broker_ip="10.0.0.2", broker_port=9093)], False),
+    ):
+        [finding] = findings("broker_away", {"connections": [*connections, *copies]}) or [None]
+        [note] = findings("broker_restarted", {"connections": [*connections, *copies]}) or [None]
+        assert (finding is None, note is not None) == (is_back, is_back)
+        assert note is None or note.last_time_ns == START_NS + 30 * S
 
 
 def test_a_broker_that_answers_on_open_connections_is_not_gone() -> None:

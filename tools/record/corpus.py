@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Try findings on a real cluster: record healthy workloads and faults, and say what is found.
+
+    corpus.py [TRIAL ...] --out FOLDER     record these, or all of them, and judge them
+    corpus.py --judge --out FOLDER         judge what is in the folder already
+    corpus.py --list                       say which there are
+
+Three KRaft nodes and two machines of clients, a network namespace each, on a bridge; the captures
+are taken there and kept in the folder, beside NAME.fault.json (when the fault was there). What is
+found first is held against what was provoked, and the answers are written to docs/corpus.json, of
+which tools/sample_reports.py makes a table. Needs what record.py needs, and curl.
+"""
+
+import argparse
+import contextlib
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lab.bridge import BRIDGE, Machine, Switch
+from lab.cache import HERE, Tools, fetch, jars
+from lab.errors import RecorderError
+from lab.judge import findings_in, scores, verdict
+from lab.processes import need, need_root
+from lab.scenario import CONSUMER, PERFORMANCE
+from lab.sniffer import Recording, Sniffer
+from lab.trial import Stage, Trial
+from lab.trio import NODES, Trio
+from trials import ALL
+
+RESULTS = HERE.parents[1] / "docs" / "corpus.json"
+QUIET_S = 3.0
+"""How long nothing is done at the beginning and the end of a capture."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Record and judge what was asked for; 2 when something stands in the way."""
+    given = _arguments(words)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if given.list:
+        for trial in ALL:
+            print(f"{trial.name:20} {trial.summary}")
+        return 0
+    try:
+        wanted = _chosen(given.trial)
+        given.out.mkdir(parents=True, exist_ok=True)
+        if not given.judge:
+            _record(wanted, given.out)
+        _judge(wanted, given.out, given.results)
+    except KeyboardInterrupt:
+        print("corpus.py: stopped", file=sys.stderr)
+        return 130
+    except RecorderError as error:
+        print(f"corpus.py: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _arguments(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="corpus.py", description=__doc__.splitlines()[0])
+    parser.add_argument("trial", nargs="*", help="names of trials (default: all)")
+    parser.add_argument("--list", action="store_true", help="list the trials and stop")
+    parser.add_argument("--judge", action="store_true", help="record nothing")
+    parser.add_argument("--out", type=Path, default=Path("corpus"), help="folder for captures")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file for the answers")
+    return parser.parse_args(words)
+
+
+def _chosen(names: Sequence[str]) -> list[Trial]:
+    known = {trial.name: trial for trial in ALL}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise RecorderError(f"no such trial: {', '.join(unknown)} (see --list)")
+    return [known[name] for name in names] or list(ALL)
+
+
+def _record(wanted: Sequence[Trial], out: Path) -> None:
+    need_root()
+    need("java", "mvn", "tcpdump", "ip", "tc", "ethtool", "openssl", "curl")
+    tools = fetch()
+    more = jars(HERE / "corpus.pom.xml")
+    with tempfile.TemporaryDirectory(prefix="kanalyze-corpus-") as work:
+        # A trial of a start goes first: the others need what it leaves running.
+        trials = sorted(wanted, key=lambda trial: not trial.is_cold)
+        with _stage(tools, more, Path(work), out / "logs") as (stage, apps):
+            is_up = False
+            for trial in trials:
+                if not trial.is_cold and not is_up:
+                    stage.start()
+                    _background(stage, apps)
+                    is_up = True
+                print(f"{trial.name}: recording", flush=True)
+                try:
+                    _play(trial, stage, out)
+                except RecorderError as error:
+                    if trial.is_cold:
+                        raise
+                    print(f"{trial.name}: {error}", file=sys.stderr)
+                if trial.is_cold:
+                    _background(stage, apps)
+                    is_up = True
+
+
+@contextlib.contextmanager
+def _stage(tools: Tools, more: Path, work: Path, logs: Path) -> Iterator[tuple[Stage, Stage]]:
+    """Make machines and a cluster that does not run yet; a stage for trials, one for the rest."""
+    with contextlib.ExitStack() as at_end:
+        switch = at_end.enter_context(Switch("corpus"))
+
+        def machine(name: str, host: int) -> Machine:
+            return at_end.enter_context(Machine(f"corpus-{name}", host, switch))
+
+        nodes = [machine(f"node-{number}", 10 + number) for number in range(1, NODES + 1)]
+        trio = Trio(tools, nodes, work)
+        trio.format()
+        at_end.callback(trio.stop)
+        stages = []
+        for name, host in (("jobs", 31), ("apps", 21)):
+            (logs / name).mkdir(parents=True, exist_ok=True)
+            stage = Stage(tools, switch, trio, machine(name, host), more, logs / name)
+            at_end.callback(stage.end_all)
+            stages.append(stage)
+        yield stages[0], stages[1]
+
+
+def _background(stage: Stage, apps: Stage) -> None:
+    """Start what goes on beside all trials: Java, librdkafka and kafka-python, a little each."""
+    stage.topic("orders", 6)
+    apps.worker("background", client_id="shop", topic="orders", per_s=5)
+    where = f"bootstrap.servers={stage.bootstrap}"
+    words = ["--topic", "orders", "--num-records", "100000000", "--record-size", "400"]
+    words += ["--throughput", "10", "--producer-props", where, "acks=all", "client.id=till"]
+    apps.java(PERFORMANCE, *words)
+    words = ["--bootstrap-server", stage.bootstrap, "--topic", "orders", "--group", "billing"]
+    apps.java(CONSUMER, *words)
+    time.sleep(10)
+
+
+def _play(trial: Trial, stage: Stage, out: Path) -> None:
+    file = out / f"{trial.name}.pcap"
+    if not trial.is_cold:
+        stage.trio.start_missing()
+        trial.prepare(stage)
+    stage.trial, stage.fault_ns = trial.name, None
+    sniffer = Sniffer(Recording(BRIDGE), stage.switch.namespace, file, "tcp")
+    try:
+        time.sleep(QUIET_S)
+        trial.play(stage)
+        time.sleep(QUIET_S)
+        taken = sniffer.stop()
+    except BaseException:
+        sniffer.abandon()
+        raise
+    finally:
+        stage.end_all()
+    if taken.dropped:
+        raise RecorderError(f"{trial.name}: {taken.dropped} packets dropped")
+    (out / f"{trial.name}.fault.json").write_text(json.dumps(stage.fault_ns))
+
+
+def _judge(wanted: Sequence[Trial], out: Path, results: Path) -> None:
+    before = json.loads(results.read_text())["trials"] if results.exists() else []
+    rows: dict[str, dict[str, Any]] = {row["name"]: row for row in before}
+    for trial in wanted:
+        recorded = out / f"{trial.name}.fault.json"
+        if not recorded.exists():
+            print(f"{trial.name}: not recorded", file=sys.stderr)
+            continue
+        fault = json.loads(recorded.read_text())
+        found = findings_in(out / f"{trial.name}.pcap", out / f"{trial.name}.report.json")
+        rows[trial.name] = verdict(trial, found, fault and tuple(fault))
+        row = rows[trial.name]
+        also = ", ".join(row["others"])
+        print(f"{trial.name}: {row['wrong'] or 'right'}")
+        print(f"    {row['first']}: {row['what']} (then: {also})", flush=True)
+    in_order = [rows[trial.name] for trial in ALL if trial.name in rows]
+    answers = {"scores": scores(in_order), "trials": in_order}
+    results.write_text(json.dumps(answers, indent=2, ensure_ascii=False) + "\n")
+    print(answers["scores"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
