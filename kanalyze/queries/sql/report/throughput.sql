@@ -3,33 +3,11 @@
 -- A request counts when it begins, its errors and its response when the response begins.
 --
 -- only if requests: count(*) > 0
-WITH events AS (
-    SELECT
-        request_start_ns // bucket_ns * bucket_ns AS start_ns,
-        1 AS requests,
-        0 AS errors,
-        request_bytes,
-        0 AS response_bytes
-    FROM measured
-    CROSS JOIN time_buckets
-    WHERE is_request AND request_start_ns IS NOT NULL
-    UNION ALL
-    SELECT
-        response_start_ns // bucket_ns * bucket_ns AS start_ns,
-        0 AS requests,
-        CASE WHEN is_error THEN 1 ELSE 0 END AS errors,
-        0 AS request_bytes,
-        response_bytes
-    FROM measured
-    CROSS JOIN time_buckets
-    WHERE response_start_ns IS NOT NULL
-)
 SELECT
     start_ns,
-    sum(requests) AS requests,
-    sum(errors) AS errors,
-    coalesce(sum(request_bytes), 0) AS request_bytes,
-    coalesce(sum(response_bytes), 0) AS response_bytes
-FROM events
-GROUP BY start_ns
+    requests,
+    errors,
+    request_bytes,
+    response_bytes
+FROM moment_sums
 ORDER BY start_ns

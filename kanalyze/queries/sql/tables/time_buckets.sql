@@ -4,19 +4,7 @@
 --
 -- The width is 1 ms, 2 ms, 4 ms, ...: the smallest with at most 240 spans from the first event to
 -- the last. Spans begin at multiples of their width since 1970. Without events there is no line.
-WITH extent AS (
-    SELECT
-        least(
-            min(request_start_ns) FILTER (WHERE is_request),
-            min(response_start_ns)
-        ) AS first_ns,
-        greatest(
-            max(request_start_ns) FILTER (WHERE is_request),
-            max(response_start_ns)
-        ) AS last_ns
-    FROM measured
-),
-widths AS (
+WITH widths AS (
     SELECT CAST(1000000 * power(2, doublings) AS BIGINT) AS bucket_ns
     FROM (SELECT unnest(generate_series(0, 43)) AS doublings) AS every
 ),
@@ -25,7 +13,7 @@ fitting AS (
         first_ns,
         last_ns,
         min(bucket_ns) AS bucket_ns
-    FROM extent
+    FROM time_extent
     CROSS JOIN widths
     WHERE last_ns // bucket_ns - first_ns // bucket_ns < 240
     GROUP BY first_ns, last_ns
