@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # typing is slow to import, and a signal may come before the 
         report,
         requests,
         save,
+        sql,
     )
     from kanalyze.errors import CaptureError, DefinitionError, KanalyzeError, UsageError
     from kanalyze.spec.rows.anomalies import AnomalyRow
@@ -66,6 +67,7 @@ __all__ = [
     "report",
     "requests",
     "save",
+    "sql",
 ]
 
 _HOMES = {

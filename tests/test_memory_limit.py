@@ -12,8 +12,8 @@ import pytest
 import kanalyze
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
+from kanalyze.runtime.memory import MemoryBounds
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.stages import MemoryBounds
 from tests.support import kafka as k
 from tests.support.captures import often
 from tests.support.exchange_batches import exchange_batches

@@ -47,7 +47,8 @@ def names_in(requirements: list[str]) -> set[str]:
 
 
 def imported_names(requirements: list[str]) -> set[str]:
-    return {name.replace("-", "_") for name in names_in(requirements)}
+    own = {"protobuf": "google", "grpcio-tools": "grpc_tools"}
+    return {own.get(name, name.replace("-", "_")) for name in names_in(requirements)}
 
 
 @cache

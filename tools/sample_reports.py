@@ -28,9 +28,11 @@ from kanalyze.api.tables import opened_tables
 from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.render.json import summary_json
+from kanalyze.render.report_tables import TableOrder
 from kanalyze.render.terminal import render_report
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.columns import with_times
+from kanalyze.spec.report import SECTIONS
 from kanalyze.spec.rows.records import RECORD_COLUMNS
 from kanalyze.spec.rows.tables import SQL_TABLES
 from tools import docs_findings
@@ -62,10 +64,11 @@ MORE_OF_RECORDS = """\
 
 
 def report_of(capture: str) -> tuple[str, str]:
-    """Return the report of a capture as text and as JSON."""
+    """Return the report of a capture as text, with all sections, and as JSON."""
     summary = kanalyze.report(capture)
     out = io.StringIO()
-    render_report(summary, Console(file=out, width=WIDTH, color_system=None, markup=False))
+    console = Console(file=out, width=WIDTH, color_system=None, markup=False)
+    render_report(summary, console, TableOrder(sections=SECTIONS))
     text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
     return text, summary_json(summary)
 

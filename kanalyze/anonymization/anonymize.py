@@ -45,8 +45,9 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.segment_columns import Shard
+from kanalyze.runtime.memory import DEFAULT_MEMORY_BYTES, MemoryBounds
 from kanalyze.runtime.settings import AnalysisInputs, broker_side
-from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES, MemoryBounds, Stages
+from kanalyze.runtime.stages import Stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

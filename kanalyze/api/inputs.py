@@ -9,21 +9,22 @@ from __future__ import annotations
 import io
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
-from kanalyze.kafka.other_wires import other_wires
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.tables.filters import RowFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from typing import BinaryIO, TypeAlias
 
     from kanalyze.common.paths import FileIdentity
     from kanalyze.kafka.session.message_reader import KeepsBytes
+    from kanalyze.tables.records.schemas import Schema, SchemaColumns
     from kanalyze.tls.keylog import KeyLog
 
     _Input: TypeAlias = str | os.PathLike[str] | BinaryIO
@@ -34,9 +35,11 @@ __all__ = [
     "keeps_bytes",
     "make_filter",
     "read_key_logs",
+    "read_schemas",
     "read_topic_ids",
 ]
 
+_T = TypeVar("_T")
 _PIECE_BYTES: Final = 1 << 20
 _LARGEST_FILE_BYTES: Final = 256 * 1024 * 1024
 
@@ -84,8 +87,37 @@ def read_topic_ids(path: str | Path) -> dict[bytes, str]:
         UsageError: the file cannot be read, or is invalid; the text names it.
     """
     # Imported late: only needed if there is a file.
-    from kanalyze.common.argument_values import opening
     from kanalyze.tables.requests.topic_names import parse_topic_ids
+
+    return _of_text(path, parse_topic_ids)
+
+
+def read_schemas(folder: str | Path) -> SchemaColumns:
+    """Return the schemas in the files of a folder whose names end as schemas do (``FILE_ENDINGS``).
+
+    Raises:
+        ModuleNotFoundError: the library for one of the schemas is not installed.
+        UsageError: the folder or a file cannot be read, or is invalid; the text names it.
+    """
+    # Imported late: few commands have schemas.
+    from pathlib import Path
+
+    from kanalyze.common.argument_values import opening
+    from kanalyze.tables.records.schemas import FILE_ENDINGS, SchemaColumns, parse_schemas
+
+    with opening(folder):
+        files = sorted(path for path in Path(folder).iterdir() if path.suffix in FILE_ENDINGS)
+    if not files:
+        raise UsageError(f"{folder}: no file ends in {', '.join(FILE_ENDINGS)}")
+    schemas: list[Schema] = []
+    for file in files:
+        schemas += _of_text(file, partial(parse_schemas, file.name))
+    return SchemaColumns(schemas)
+
+
+def _of_text(path: str | Path, parse: Callable[[str], _T]) -> _T:
+    """Return what ``parse`` makes of a file's text; raises UsageError, which names the file."""
+    from kanalyze.common.argument_values import opening
 
     with opening(path), io.TextIOWrapper(paths.opened(path), encoding="utf-8") as file:
         try:
@@ -93,7 +125,7 @@ def read_topic_ids(path: str | Path) -> dict[bytes, str]:
         except UnicodeDecodeError as error:
             raise UsageError(f"{path}: not UTF-8 text") from error
     try:
-        return parse_topic_ids(text)
+        return parse(text)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
 
@@ -163,5 +195,7 @@ def _always(_: int) -> bool:
 def api_names(catalog: Catalog) -> dict[str, int]:
     """Return API keys by name, for the APIs of a catalog and those of other wires."""
     # Keys of other wires are those of other APIs here, so only names count.
+    from kanalyze.kafka.other_wires import other_wires  # imported late: few filters need it
+
     names = {name: key for wire in other_wires() for name, key in wire.api_keys().items()}
     return names | {api.name: api.key for api in catalog.apis}

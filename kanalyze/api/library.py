@@ -14,7 +14,14 @@ from itertools import chain, islice
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kanalyze.api.inputs import api_names, check_output, keeps_bytes, read_key_logs, read_topic_ids
+from kanalyze.api.inputs import (
+    api_names,
+    check_output,
+    keeps_bytes,
+    read_key_logs,
+    read_schemas,
+    read_topic_ids,
+)
 from kanalyze.api.options import (
     AnomalyOptions,
     AnonymizeOptions,
@@ -34,8 +41,8 @@ from kanalyze.common.paths import saved_files
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.runtime.memory import MemoryBounds
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.stages import MemoryBounds
 from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
@@ -76,6 +83,7 @@ __all__ = [
     "report",
     "requests",
     "save",
+    "sql",
 ]
 
 ItemT = TypeVar("ItemT")
@@ -387,6 +395,47 @@ def save(
         )
 
 
+def sql(
+    captures: Captures,
+    query: str,
+    parameters: Mapping[str, object] | None = None,
+    **options: Unpack[RequestOptions],
+) -> pa.Table:
+    """Return the answer to an SQL query over the tables of captures (``kanalyze sql``).
+
+    The answer is a ``pyarrow.Table``, which has ``to_pandas()`` and ``to_pylist()``;
+    ``polars.from_arrow`` and DuckDB read it too. ``kanalyze sql --tables`` lists the tables.
+
+    Args:
+        captures: a capture or a saved file, or a list of these; see :func:`requests`.
+        query: SQL in DuckDB's dialect, or the name of a query of ``kanalyze sql --list``.
+        parameters: values by name, for parameters that are written ``$name``.
+        **options: those of :func:`requests`; they select the requests, and all that belongs to
+            them.
+
+    Raises:
+        CaptureError: an input is missing or is not a capture.
+        DefinitionError: see :func:`requests`.
+        KanalyzeError: the query is invalid, or fails.
+        UsageError: see :func:`requests`.
+    """
+    # Imported late: it imports DuckDB.
+    from kanalyze.api.tables import opened_tables
+    from kanalyze.queries.files import questions, words_below
+    from kanalyze.spec.rows.tables import TABLES
+
+    text = questions()[query].sql if query in questions() else query
+    given = read_options("sql", RequestOptions, options)
+    arguments = _arguments((captures,), given)
+    with opened_tables(
+        _maker_of_rows(arguments)(),
+        words_below(text) & TABLES.keys(),
+        threads=arguments.get("jobs", 1),
+        **_given(arguments, "max_memory_bytes"),
+    ) as tables:
+        return tables.database.ask(text, parameters)
+
+
 def extract(
     *captures: Captures, output: str | os.PathLike[str], **options: Unpack[ExtractOptions]
 ) -> Extracted:
@@ -514,6 +563,9 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             - ``search``: bytes, a text, or ``hex:`` and hexadecimal digits: only records with them
               in the key, the value or a header's value; ``found_in`` says where. Rows with a
               ``problem`` stay.
+            - ``schemas``: a folder of schemas of a registry, which name subjects and versions and,
+              with ``values``, write Avro, Protobuf and JSON as JSON (see
+              :func:`~kanalyze.tables.records.schemas.parse_schemas`). Needs ``kanalyze[schemas]``.
 
     Raises:
         DefinitionError: see :func:`requests`.
@@ -532,6 +584,8 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     arguments["keep"] = has_records
     values = given.get("values", False)
     search = search_of("search", given.get("search"))
+    folder = given.get("schemas")
+    schemas = None if folder is None else parsed("schemas", read_schemas, folder)
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:
         produced = ProducedOffsets()
@@ -543,6 +597,7 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
             limits=DecompressionLimits(most_records=given.get("max_records")),
             produced=produced,
             search=search,
+            schemas=schemas,
         )
         for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
             yield from reader.blocks(exchanges, block)

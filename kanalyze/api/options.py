@@ -120,6 +120,7 @@ class RecordOptions(MessageOptions, total=False):
     values: bool
     max_records: int | None
     search: str | bytes | None
+    schemas: FileName
 
 
 class RequestOptions(MessageOptions, total=False):

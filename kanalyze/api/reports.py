@@ -17,6 +17,8 @@ from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.files import built_in, words_of
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
+from kanalyze.spec.columns import time_name
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,10 +30,23 @@ if TYPE_CHECKING:
     from kanalyze.queries.compare.sides import Side
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.files import Query
-    from kanalyze.queries.findings import FindingKind
+    from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.filters import FoundRows
 
-__all__ = ["compare_inputs", "names_of", "page_of", "report_in", "report_on", "tables_of"]
+__all__ = [
+    "compare_inputs",
+    "found_rows",
+    "names_of",
+    "page_of",
+    "report_in",
+    "report_on",
+    "tables_of",
+]
+
+
+_TIMES = frozenset(time_name(column.name) for column in COLUMNS if column.is_time)
+"""Columns of timestamps of requests: views for users name some, no query of a report uses any."""
 
 
 def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
@@ -52,7 +67,7 @@ def names_of(kinds: Iterable[FindingKind], *, has_page: bool) -> frozenset[str] 
     queries = _queries_in(*folders)
     if not all(kind.query in queries for kind in kinds):
         return None
-    return _words_of_all(queries)
+    return _words_of_all(queries) - _TIMES
 
 
 def _queries_in(*folders: str) -> list[Query]:
@@ -82,6 +97,34 @@ def report_on(
         UsageError: a threshold does not exist.
     """
     return report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
+
+
+def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
+    """Return the rows that findings are about.
+
+    Args:
+        tables: the tables in which the findings were found.
+        findings: findings of :func:`~kanalyze.queries.named_findings.named_findings`.
+    """
+    from kanalyze.tables.filters import KEY_COLUMNS, FoundRows
+
+    rows: dict[str, set[Any]] = {"requests": set(), "connections": set()}
+    for finding in findings:
+        rows[finding.command].update(finding.rows)
+    keys = tables.database.values(
+        f"SELECT {', '.join(KEY_COLUMNS)} FROM requests"  # noqa: S608 - our own names
+        " WHERE request_id IN (SELECT unnest($ids))",
+        {"ids": list(rows["requests"])},
+    )
+    connections = {
+        (connection, int(number))
+        for connection, _, number in (key.rpartition(" ") for key in rows["connections"])
+    }
+    return FoundRows(
+        frozenset(keys),
+        frozenset(connections),
+        frozenset(connections.union((key[0], key[1]) for key in keys)),
+    )
 
 
 def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
@@ -154,7 +197,7 @@ def compare_inputs(
 
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
     reports = [report_in(source) for source in (a, b)]
-    names = _words_of_all(_queries_in("tables", "compare"))
+    names = _words_of_all(_queries_in("tables", "compare")) - _TIMES
     with ExitStack() as stack:
 
         def opened(source: object, name: str) -> OpenedTables:

@@ -17,8 +17,8 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.records.types import DecompressionLimits
 from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
+from kanalyze.runtime.memory import DEFAULT_MEMORY_BYTES
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
 from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.records.rows import RecordReader, has_records

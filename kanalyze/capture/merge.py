@@ -437,14 +437,16 @@ class MergedCaptures(ClosedAtEnd):
         self._stores = Stores() if stores is None else stores
         self._buffer_bytes = buffer_bytes
         self._max_open = max_open
-        rereadable, self._single = _split_by_rereading(inputs)
+        rereadable, single = _split_by_rereading(inputs)
         self._pending = rereadable[::-1]
         """Captures to be merged that are not open yet; the next one is last."""
-        self.is_alone = len(names) + len(rereadable) + len(self._single) == 1
+        self._single = single[::-1]
+        """Captures to be read after these that are not open yet; the next one is last."""
+        self.is_alone = len(names) + len(rereadable) + len(single) == 1
         """Whether there is only one capture."""
         self.new_buffer: NewBuffer | None = None
         """Gives the buffers if there is only one capture; None for one that is used again."""
-        self.can_be_read_again = not self._single
+        self.can_be_read_again = not single
         """Whether all inputs are files with names, which another object can read again."""
         self._open: list[OpenCapture] = []
         self._merger = BatchMerger()
@@ -491,6 +493,20 @@ class MergedCaptures(ClosedAtEnd):
         for capture in self._open:
             capture.reader.close()
 
+    def have_packets(self) -> bool:
+        """Open captures until one has packets; return false if none has. Before :meth:`batches`.
+
+        Raises what :meth:`batches` raises.
+        """
+        try:
+            self._open_due()
+            while not self._open and self._single:
+                self._begin(self._single.pop())
+        except BaseException:
+            self.close()
+            raise
+        return bool(self._open)
+
     def batches(self) -> Iterator[PacketBatch]:
         """Yield the packets, numbered from 1; never an empty batch. To be called once.
 
@@ -501,8 +517,8 @@ class MergedCaptures(ClosedAtEnd):
         """
         try:
             yield from self._merged()
-            for item in self._single:
-                self._begin(item)
+            while self._single:
+                self._begin(self._single.pop())
                 while self._open:
                     yield from self._rest_of(self._open[0])
         finally:

@@ -16,13 +16,12 @@ from kanalyze.common import paths
 from kanalyze.common.paths import saved_files
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
-from kanalyze.render.missing import undecrypted_text
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.filters import FILTERS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Container, Iterable
+    from collections.abc import Callable, Container, Iterable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from kanalyze.cli.progress import Progress
     from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
+    from kanalyze.tables.filters import RowFilter
     from kanalyze.tls.keylog import KeyLog
 
 __all__ = [
@@ -78,7 +78,7 @@ def analysis_of(
         raise UsageError(f"standard input is a terminal: pipe a capture into {command}")
     if catalog is None:
         catalog = catalog_of(arguments)
-    row_filter = make_filter(catalog, **filters_of(arguments)) if filtered else None
+    row_filter = _filter_of(arguments, catalog, analysis_of) if filtered else None
     settings: dict[str, Any] = {
         "keep": keep,
         "catalog": catalog,
@@ -118,10 +118,24 @@ def rows_of(arguments: argparse.Namespace) -> Analysis | SavedAnalysis:
 
     return SavedAnalysis(
         files,
-        row_filter=make_filter(**filters_of(arguments)),
+        row_filter=_filter_of(arguments, None, rows_of),
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         threads=_jobs(arguments) or 1,
     )
+
+
+def _filter_of(
+    arguments: argparse.Namespace,
+    catalog: Catalog | None,
+    make_analysis: Callable[[argparse.Namespace], Analysis | SavedAnalysis],
+) -> RowFilter:
+    """Return the filter of the rows; ``make_analysis`` reads them for ``--finding``."""
+    row_filter = make_filter(catalog, **filters_of(arguments))
+    if not getattr(arguments, "finding", None):
+        return row_filter
+    from kanalyze.cli.found_rows import found_rows_of  # imported late: it imports DuckDB
+
+    return row_filter.among(found_rows_of(arguments, make_analysis, _jobs(arguments)))
 
 
 def opened_tables_of(
@@ -212,6 +226,7 @@ def report_undecrypted(analysis: Analysis | SavedAnalysis, about: str = "") -> N
     quality = analysis.quality
     if not quality.tls_connections and not quality.tls_outcomes:
         return
+    from kanalyze.render.missing import undecrypted_text  # imported late: for what is missing
 
     text = undecrypted_text(quality.tls_connections, quality.tls_outcomes)
     if text is not None:

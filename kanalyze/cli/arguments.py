@@ -190,6 +190,19 @@ def _number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"not a number: {text!r}") from None
 
 
+def _sections(text: str) -> list[str]:
+    """Parse names of sections of a report; ``all`` for all of them."""
+    from kanalyze.common.texts import known_or_similar  # imported late: for one command
+    from kanalyze.spec.report import SECTIONS
+
+    words = text.split(",")
+    for word in words:
+        if word not in SECTIONS and word != "all":
+            hint = known_or_similar(word, (*SECTIONS, "all"))
+            raise argparse.ArgumentTypeError(f"no section of a report: {word!r}{hint}")
+    return list(SECTIONS) if "all" in words else words
+
+
 def _fail_on(text: str) -> list[str]:
     words = text.split(",")
     for word in words:
@@ -236,6 +249,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "PERCENT": _number,
     "BYTES": _search,
     "WORDS": _fail_on,
+    "sections": _sections,
     "KEY=VALUE": _setting,
     "NAME=VALUE": _setting,
     "NAME=NUMBER": _threshold,

@@ -12,6 +12,7 @@ from kanalyze.cli.analyze import filters_of, worker_count
 from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import Progress, progress_of
 from kanalyze.cli.report import (
+    ReportLayout,
     check_order,
     finding_settings,
     most_slowest,
@@ -20,7 +21,6 @@ from kanalyze.cli.report import (
 )
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.render.report_tables import TableOrder
 from kanalyze.spark.session import check_packages, start
 
 if TYPE_CHECKING:
@@ -176,8 +176,7 @@ def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], 
     report_format = arguments.format or "text"
     check_order(arguments, report_format)
     if arguments.json != STANDARD_OUTPUT:
-        order = TableOrder(arguments.sort, arguments.limit)
-        return partial(show_report, report_format=report_format, order=order)
+        return partial(show_report, report_format=report_format, layout=ReportLayout.of(arguments))
     if arguments.format:
         raise UsageError(
             f"--json - and --format {report_format} would both use standard output: use --json FILE"

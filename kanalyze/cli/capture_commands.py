@@ -9,7 +9,7 @@ import sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.inputs import make_filter
 from kanalyze.cli.analyze import (
@@ -18,38 +18,26 @@ from kanalyze.cli.analyze import (
     catalog_of,
     filters_of,
     key_log_of,
-    opened_tables_of,
     report_unread,
     worker_count,
 )
-from kanalyze.cli.arguments import parser
 from kanalyze.cli.console import print_message
 from kanalyze.cli.output_checks import output_files
 from kanalyze.cli.progress import progress_of
 from kanalyze.common.paths import regular_bytes
-from kanalyze.common.texts import known_or_similar
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError, reason_of
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.units import counted
-from kanalyze.spec.filters import FILTERS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
 
     from kanalyze.anonymization.anonymize import Anonymized
-    from kanalyze.cli.progress import Progress
     from kanalyze.extraction.extract import Extracted, Selected
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["anonymize", "extract", "rows_of_finding"]
-
-_WITH_VALUE: Final = {
-    "--kind",
-    *(flag for each in FILTERS.values() if each.value is not None for flag in each.flags),
-}
-"""Options of findings that have a value."""
+__all__ = ["anonymize", "extract"]
 
 
 def extract(arguments: argparse.Namespace) -> None:
@@ -63,10 +51,8 @@ def extract(arguments: argparse.Namespace) -> None:
     # The packets have users' data, so only the owner may read the file.
     output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
     progress = progress_of(arguments, arguments.output, is_streamed=True)
-    if arguments.finding:
-        selected = _of_findings(arguments, progress)
-    else:
-        selected = Selected([make_filter(catalog, **filters_of(arguments))])
+    row_filter = make_filter(catalog, **filters_of(arguments))
+    selected = _of_findings(arguments, row_filter) if arguments.finding else Selected([row_filter])
     analysis = analysis_of(arguments, catalog=catalog, filtered=False)
     with closing(analysis), progress.shown(), progress.reading(analysis, "finding requests"):
         extracted = extract_packets(
@@ -89,65 +75,20 @@ def extract(arguments: argparse.Namespace) -> None:
         )
 
 
-def _of_findings(arguments: argparse.Namespace, progress: Progress) -> Selected:
-    """Search for findings, and return the filters of their rows.
+def _of_findings(arguments: argparse.Namespace, row_filter: RowFilter) -> Selected:
+    """Return the filters of the rows of findings; of a connection's finding, all packets.
 
-    Raises UsageError for a finding that does not exist or has no packets.
+    Raises what :func:`~kanalyze.cli.found_rows.found_rows_of` raises.
     """
-    from kanalyze.api.reports import names_of, report_on, tables_of
+    from kanalyze.cli.found_rows import found_rows_of
     from kanalyze.extraction.extract import Selected
-    from kanalyze.queries.engine import QueryError
-    from kanalyze.queries.findings import finding_kinds
+    from kanalyze.tables.filters import FoundRows
 
-    names = set(arguments.finding)
-    kinds = finding_kinds()
-    kind_names = sorted(kind.query.name for kind in kinds)
-    for name in sorted(names.difference(kind_names)):
-        raise UsageError(f"no finding is named {name!r}{known_or_similar(name, kind_names)}")
-    kinds = [kind for kind in kinds if kind.query.name in names]
-    for kind in kinds:
-        if kind.command == "anomalies":
-            raise UsageError(
-                f"finding {kind.query.name!r} is about data that the capture lacks: there are no "
-                "packets to extract; kanalyze anomalies shows where data is missing"
-            )
-    analysis = analysis_of(arguments)
-    columns = names_of(kinds, has_page=False)
-    tables = opened_tables_of(arguments, analysis, progress, tables_of(kinds), columns)
-    with progress.shown(), tables as filled:
-        progress.begin("searching for findings")
-        report = report_on(filled, kinds)
-    for line in report.get("failed_queries", ()):
-        if line["kind"] == "finding":
-            raise QueryError(line["reason"], line["name"])
-    findings = report["findings"]
-    of_requests, of_connections = (
-        [rows_of_finding(finding) for finding in findings if finding["command"] == command]
-        for command in ("requests", "connections")
-    )
-    return Selected(of_requests, of_connections)
-
-
-def rows_of_finding(finding: Mapping[str, Any]) -> RowFilter:
-    """Return the filter of the rows that a finding of a report is about, in its span of time.
-
-    All rows that the finding counted match it; others of the same client or API may match too.
-    """
-    words = _joined(finding["options"])
-    options = parser().parse_args([finding["command"], *words, "CAPTURE"])
-    row_filter = make_filter(**filters_of(options))
-    return row_filter.between(finding["first_time_ns"], finding["last_time_ns"])
-
-
-def _joined(options: Sequence[str]) -> list[str]:
-    """Join options with their values, because a value may begin with a dash."""
-    joined: list[str] = []
-    for word in options:
-        if joined and joined[-1] in _WITH_VALUE:
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return joined
+    found = found_rows_of(arguments, analysis_of, worker_count(arguments))
+    nothing: frozenset[Any] = frozenset()
+    of_requests = found._replace(connections=nothing)
+    of_connections = FoundRows(nothing, found.connections, found.connections)
+    return Selected([row_filter.among(of_requests)], [row_filter.among(of_connections)])
 
 
 def _extracted_text(extracted: Extracted, destination: str) -> str:

@@ -22,8 +22,8 @@ from kanalyze.live.run import IDLE_NS, LiveRun
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.render.json import summary_json
+from kanalyze.runtime.memory import DEFAULT_MEMORY_BYTES
 from kanalyze.runtime.pipeline import Analysis
-from kanalyze.runtime.stages import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
     import argparse

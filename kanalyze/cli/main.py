@@ -37,7 +37,7 @@ _MODULES = {
     **dict.fromkeys(("requests", "connections", "anomalies"), "row_commands"),
     **dict.fromkeys(("decode", "records"), "message_commands"),
     **dict.fromkeys(("extract", "anonymize"), "capture_commands"),
-    "save": "sql",
+    **dict.fromkeys(("flows", "save"), "sql"),
 }
 """The module of each command that is not in a module of its own name."""
 _SOURCES = {
@@ -49,6 +49,7 @@ _SOURCES = {
     **dict.fromkeys(("pyspark", "sqlglot"), "kanalyze[spark]"),
     **dict.fromkeys(("scapy", "prometheus_client"), "kanalyze[live]"),
     "cryptography": "kanalyze[tls]",
+    **dict.fromkeys(("fastavro", "google", "grpc_tools"), "kanalyze[schemas]"),
 }
 """What pip has to install, by the top-level name of the missing module."""
 

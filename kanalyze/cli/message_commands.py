@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kanalyze.api.inputs import keeps_bytes, make_filter
+from kanalyze.api.inputs import keeps_bytes, make_filter, read_schemas
 from kanalyze.cli.analyze import analysis_of, report_unread
+from kanalyze.cli.console import print_message
 from kanalyze.cli.output import TABLE, column_names, default_format, opened_output
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
@@ -106,6 +107,7 @@ def records(arguments: argparse.Namespace) -> None:
     row_format = arguments.format or default_format(arguments.output)
     table = columns_of_records(values=arguments.values)
     _check_names(names, table)
+    schemas = None if arguments.schemas is None else read_schemas(arguments.schemas)
     # Without chosen columns a table is for people; everything else is for programs.
     is_for_reading = row_format == TABLE and names is None
     catalog = Catalog(arguments.definitions)
@@ -119,6 +121,7 @@ def records(arguments: argparse.Namespace) -> None:
         limits=DecompressionLimits(most_records=arguments.max_records),
         produced=produced,
         search=arguments.search,
+        schemas=schemas,
     )
     readable = record_columns(values=arguments.values, search=arguments.search is not None)
     style = {"readable": readable, "status_of": record_status}
@@ -131,6 +134,8 @@ def records(arguments: argparse.Namespace) -> None:
                 else:
                     sink.write_block(record_block)
     report_unread(sink.rows, arguments, analysis)
+    for problem in () if schemas is None else schemas.problems():
+        print_message(problem)
 
 
 def _check_names(names: list[str] | None, table: tuple[Column, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.cli.analyze import opened_tables_of, query_folders, report_unnamed_topics, rows_of
 from kanalyze.cli.console import plain_width, show_lines
@@ -14,15 +14,17 @@ from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.render.report_tables import TableOrder
-from kanalyze.render.terminal import report_lines
+from kanalyze.render.terminal import brief_lines, report_lines
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kanalyze.queries.findings import FindingKind
+    from kanalyze.render.lines import Line
 
 __all__ = [
+    "ReportLayout",
     "check_order",
     "finding_settings",
     "most_slowest",
@@ -36,6 +38,27 @@ _ORDERED = ("text", "md")
 """Formats for which --sort and --limit work."""
 
 
+class ReportLayout(NamedTuple):
+    """What a report for people shows."""
+
+    order: TableOrder = TableOrder()
+    is_brief: bool = False
+    """Whether it is a few lines, without tables."""
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> ReportLayout:
+        """Return the layout that arguments ask for."""
+        return cls(TableOrder(arguments.sort, arguments.limit, arguments.sections), arguments.brief)
+
+    def lines(
+        self, summary: dict[str, Any], width: int, *, is_shown: bool = False
+    ) -> Iterator[Line]:
+        """Yield the lines; for a terminal, where ``is_shown``, also the verdict at the end."""
+        if self.is_brief:
+            return brief_lines(summary, width)
+        return report_lines(summary, width, self.order, repeats_verdict=is_shown)
+
+
 def report(arguments: argparse.Namespace) -> None:
     """Summarize captures in one of the formats, and also as JSON or an HTML page.
 
@@ -47,7 +70,7 @@ def report(arguments: argparse.Namespace) -> None:
 
     import_pyarrow(arguments)
     report_format = _format(arguments)
-    order = TableOrder(arguments.sort, arguments.limit)
+    layout = ReportLayout.of(arguments)
     kinds, thresholds = finding_settings(arguments)
     has_page = arguments.html is not None or report_format == "html"
     with ExitStack() as stack:
@@ -80,9 +103,9 @@ def report(arguments: argparse.Namespace) -> None:
 
         def show(summary: dict[str, Any]) -> None:
             if output is None:
-                _show(summary, order)
+                _show(summary, layout)
             elif report_format != "html":
-                output.file.write(_bytes(summary, report_format, order))
+                output.file.write(_bytes(summary, report_format, layout))
 
         write_report(arguments.json, summarize, show if _is_shown(arguments) else None)
     report_unnamed_topics(analysis)
@@ -110,11 +133,16 @@ def _format(arguments: argparse.Namespace) -> str:
 
 def check_order(arguments: argparse.Namespace, report_format: str) -> None:
     """Raise UsageError for --sort or --limit in a format where they do not work."""
-    if report_format not in _ORDERED and (arguments.sort or arguments.limit):
+    given = [f"--{name}" for name in ("sort", "limit", "sections") if getattr(arguments, name)]
+    if report_format not in _ORDERED and given:
         raise UsageError(
-            f"--sort and --limit work for text and md only: {report_format} has all lines, in its "
-            "own order"
+            f"{given[0]} works for text and md only: {report_format} has all sections and lines, "
+            "in its own order"
         )
+    if arguments.brief and report_format != "text":
+        raise UsageError("--brief works for text only")
+    if arguments.brief and given:
+        raise UsageError(f"--brief has no tables, so {given[0]} has no effect")
 
 
 def most_slowest(arguments: argparse.Namespace) -> int:
@@ -166,23 +194,24 @@ def write_report(
         show(summary)
 
 
-def show_report(summary: dict[str, Any], report_format: str, order: TableOrder) -> None:
+def show_report(summary: dict[str, Any], report_format: str, layout: ReportLayout) -> None:
     """Write a report to standard output as text, JSON or Markdown."""
     if report_format == "text":
-        _show(summary, order)
+        _show(summary, layout)
     else:
-        sys.stdout.write(_bytes(summary, report_format, order).decode("utf-8"))
+        sys.stdout.write(_bytes(summary, report_format, layout).decode("utf-8"))
 
 
-def _show(summary: dict[str, Any], order: TableOrder | None = None) -> None:
-    show_lines(partial(report_lines, summary, order=order))
+def _show(summary: dict[str, Any], layout: ReportLayout | None = None) -> None:
+    layout = layout or ReportLayout()
+    show_lines(partial(layout.lines, summary, is_shown=sys.stdout.isatty()))
 
 
-def _text(summary: dict[str, Any], order: TableOrder | None) -> str:
-    return "".join(f"{line.plain}\n" for line in report_lines(summary, plain_width(), order))
+def _text(summary: dict[str, Any], layout: ReportLayout) -> str:
+    return "".join(f"{line.plain}\n" for line in layout.lines(summary, plain_width()))
 
 
-def _bytes(summary: dict[str, Any], report_format: str, order: TableOrder) -> bytes:
+def _bytes(summary: dict[str, Any], report_format: str, layout: ReportLayout) -> bytes:
     """Return a report in text, JSON or Markdown as the contents of a file."""
     if report_format == "json":
         from kanalyze.render.json import summary_json
@@ -191,5 +220,5 @@ def _bytes(summary: dict[str, Any], report_format: str, order: TableOrder) -> by
     if report_format == "md":
         from kanalyze.render.report_markdown import report_markdown
 
-        return report_markdown(summary, order).encode("utf-8")
-    return _text(summary, order).encode("utf-8")
+        return report_markdown(summary, layout.order).encode("utf-8")
+    return _text(summary, layout).encode("utf-8")

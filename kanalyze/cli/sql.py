@@ -1,4 +1,4 @@
-"""``kanalyze sql`` and ``save``: queries over the tables of captures, and the tables in a file.
+"""``kanalyze sql``, ``flows`` and ``save``: queries over the tables of captures; these in a file.
 
 An answer may have any columns, so DuckDB itself writes it to files.
 """
@@ -27,7 +27,7 @@ from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
-from kanalyze.queries.files import find_query, questions, words_of
+from kanalyze.queries.files import find_query, questions, words_below
 
 if TYPE_CHECKING:
     import argparse
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.files import Query
 
-__all__ = ["save", "split_query", "sql"]
+__all__ = ["flows", "save", "split_query", "sql"]
 
 _MEANINGS_AT = 47
 """The text column at which meanings begin in the list of tables."""
@@ -84,13 +84,25 @@ def sql(arguments: argparse.Namespace) -> None:
     if arguments.tables:
         _tables()
         return
-    query, parameters = _query(arguments, folders)
+    _answer(arguments, *_query(arguments, folders))
+
+
+def flows(arguments: argparse.Namespace) -> None:
+    """Write who sends how much to whom; raises KanalyzeError and OSError."""
+    from kanalyze.queries.flows import flows_query, read_prices
+
+    prices = read_prices(arguments.price) if arguments.price else None
+    _answer(arguments, *flows_query(arguments.by.split(","), prices))
+
+
+def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any]) -> None:
+    """Write the answer to a query over captures."""
     row_format = arguments.format or default_format(arguments.output)
     from kanalyze.spec.rows.tables import TABLES  # imported late: large tables
 
     analysis = rows_of(arguments)
     progress = progress_of(arguments, arguments.output)
-    tables = opened_tables_of(arguments, analysis, progress, words_of(query) & TABLES.keys())
+    tables = opened_tables_of(arguments, analysis, progress, words_below(query) & TABLES.keys())
     with ExitStack() as stack:
         # Opened first, so that an error is reported before the work.
         output = None if row_format == TABLE else stack.enter_context(OutputFile(arguments.output))

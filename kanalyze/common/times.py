@@ -11,14 +11,25 @@ from kanalyze.errors import UsageError
 
 __all__ = [
     "NS_PER_DAY",
+    "ROUND_WIDTHS_NS",
     "format_time",
     "parse_duration_ns",
     "parse_time_ns",
     "parse_time_of_day_ns",
+    "round_width_ns",
 ]
 
 _NS_PER_S = 1_000_000_000
 NS_PER_DAY = 86_400 * _NS_PER_S
+_MS, _MIN, _H = _NS_PER_S // 1000, 60 * _NS_PER_S, 3600 * _NS_PER_S
+ROUND_WIDTHS_NS = (
+    *(width * _MS for width in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+    *(width * _NS_PER_S for width in (1, 2, 5, 10, 15, 30)),
+    *(width * _MIN for width in (1, 2, 5, 10, 15, 30)),
+    *(width * _H for width in (1, 2, 3, 6, 12)),
+    *(width * NS_PER_DAY for width in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)),
+)
+"""Widths of spans of time that people read at a glance; ``time_buckets.sql`` has them too."""
 _ISO_FRACTION = r"(?a)(.*[T ]\d\d:?\d\d:?\d\d)[.,](\d+)(.*)"
 _TIME_OF_DAY = r"(?a)([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?Z?"
 _UNIX_SECONDS = r"(?a)\d{1,12}(\.\d{1,9})?"
@@ -43,6 +54,17 @@ def format_time(time_ns: int) -> str:
     seconds, fraction = divmod(time_ns, _NS_PER_S)
     whole = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     return f"{whole:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+
+
+def round_width_ns(least_ns: int, unit_ns: int = 1) -> int:
+    """Return the smallest round width from ``least_ns`` on that is a multiple of ``unit_ns``.
+
+    If there is none, the smallest multiple from ``least_ns`` on.
+    """
+    for width_ns in ROUND_WIDTHS_NS:
+        if width_ns >= least_ns and not width_ns % unit_ns:
+            return width_ns
+    return -(-least_ns // unit_ns) * unit_ns
 
 
 def parse_time_ns(text: str) -> int:

@@ -31,7 +31,7 @@ from kanalyze.common import unfinished
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError
 from kanalyze.queries.engine import QueryError
-from kanalyze.queries.files import built_in, words_of
+from kanalyze.queries.files import built_in, derived, words_of
 from kanalyze.queries.mapped_rows import MappedTables
 from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
@@ -212,6 +212,7 @@ class DerivedViews:
         self._connection = connection
         self._kinds: dict[str, str] = {}
         """TABLE or VIEW, by name."""
+        self._with_rows = False
         self._macros: set[str] = set()
 
     def make(self, sql: str, above: frozenset[str] = frozenset()) -> None:
@@ -221,20 +222,26 @@ class DerivedViews:
             sql: the statement.
             above: views that are being made, and that this statement is a part of.
         """
-        tables, macros = built_in("tables"), built_in("macros")
+        tables, macros = derived(), built_in("macros")
         words = words_of(sql)
         for name in sorted(words & macros.keys() - self._macros):
             self._connection.execute(macros[name].sql)
             self._macros.add(name)
         for name in sorted(words & tables.keys() - above):
             if name not in self._kinds:
-                self.make(tables[name].sql, above | {name})
-                self._create(tables[name])
+                table = tables[name].with_rows() if self._with_rows else tables[name]
+                self.make(table.sql, above | {name})
+                self._create(table)
 
     def _create(self, table: Query) -> None:
         kind = "TABLE" if table.is_stored else "VIEW"
         self._connection.execute(f"CREATE TEMP {kind} {table.name} AS {table.sql}")
         self._kinds[table.name] = kind
+
+    def say_rows(self) -> None:
+        """From now on, say which rows findings mean; see :meth:`.Query.with_rows`."""
+        self.drop()
+        self._with_rows = True
 
     def drop(self) -> None:
         """Remove all views; macros stay, because no rows are in them."""
@@ -319,7 +326,8 @@ class Database(ClosedAtEnd):
         self._connection.execute(f"USE {_TABLES}")
         self._buffers = RowBuffers()
         self._mapped = MappedTables(self._connection, self._folder.path, mapped_bytes)
-        self._derived = DerivedViews(self._connection)
+        self.derived = DerivedViews(self._connection)
+        """The views of ``sql/tables/``."""
         self.headers: list[dict[str, Any]] = []
         """The headers of the attached saved files."""
         self.attached: list[str] = []
@@ -375,7 +383,7 @@ class Database(ClosedAtEnd):
 
     def insert(self, table: str, batch: pa.RecordBatch) -> None:
         """Add rows to a table; the batch must have the table's columns."""
-        self._derived.drop()
+        self.derived.drop()
         batch = self._buffers.numbered(table, batch)
         if not self._mapped.add(table, batch):
             # From now on no rows are mapped.
@@ -393,7 +401,7 @@ class Database(ClosedAtEnd):
         Raises:
             KanalyzeError: a file cannot be read.
         """
-        self._derived.drop()
+        self.derived.drop()
         for name, rows in self._buffers.add_all(self._mapped.take_all()):
             self._write(name, rows)
         names = ", ".join(map(quoted, self._buffers.columns(table)))
@@ -454,6 +462,7 @@ class Database(ClosedAtEnd):
         Raises:
             QueryError: the query is invalid or fails.
         """
+        sql = _listed(sql)
         with self._errors_as(QueryError):
             _check(sql)
             self._prepare(sql)
@@ -477,6 +486,7 @@ class Database(ClosedAtEnd):
             QueryError: see :meth:`ask`.
         """
         path = self._folder.path / "answer"
+        sql = _listed(sql)
         with self._errors_as(QueryError):
             _check(sql)
             self._prepare(sql)
@@ -529,7 +539,7 @@ class Database(ClosedAtEnd):
         """Insert all rows, and make the views that a statement may name."""
         self._insert_all()
         if "requests" in self.tables:
-            self._derived.make(sql)
+            self.derived.make(sql)
 
     def _insert_all(self) -> None:
         """Write all buffered rows, and let queries take the memory that they may."""
@@ -557,6 +567,16 @@ class Database(ClosedAtEnd):
             yield
         except self._errors as error:
             raise kind(_one_line(error)) from None
+
+
+def _listed(sql: str) -> str:
+    """Return a query for the tables in place of SHOW TABLES: most are only made when named."""
+    if sql.strip(" \n;").lower().split() != ["show", "tables"]:
+        return sql
+    from kanalyze.spec.rows.tables import SQL_TABLES  # imported late: large tables
+
+    lines = ", ".join(f"('{table.name}', '{table.line}')" for table in SQL_TABLES.values())
+    return f"SELECT * FROM (VALUES {lines}) AS tables (name, line)"
 
 
 def _check(sql: str) -> None:

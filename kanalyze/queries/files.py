@@ -21,10 +21,12 @@ from kanalyze.errors import UsageError, reason_of
 __all__ = [
     "Query",
     "built_in",
+    "derived",
     "find_query",
     "parameters_of",
     "questions",
     "read_queries",
+    "words_below",
     "words_of",
 ]
 
@@ -35,6 +37,7 @@ _STORED = re.compile(r"^kept: ", re.MULTILINE)
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 """The parts of SQL without parameters: string literals and comments."""
 _WORD = re.compile(r"\w+")
+_ROWS = re.compile(r"-- rows: ")
 _LARGEST_BYTES = 1 << 20
 
 
@@ -53,6 +56,17 @@ class Query(NamedTuple):
         """Whether the result is stored as a table."""
         return _STORED.search(self.description) is not None
 
+    @property
+    def names_rows(self) -> bool:
+        """Whether the query, or a table that it reads, can say which rows it means."""
+        tables = built_in("tables")
+        texts = [self.sql, *(tables[name].sql for name in words_of(self.sql) & tables.keys())]
+        return any(map(_ROWS.search, texts))
+
+    def with_rows(self) -> Query:
+        """Return the query with the parts of SQL that say which rows it means."""
+        return self._replace(sql=_ROWS.sub("", self.sql))
+
 
 def read_queries(folder: Path) -> dict[str, Query]:
     """Return the queries of a folder by name; raises UsageError for one that cannot be read."""
@@ -67,6 +81,25 @@ def read_queries(folder: Path) -> dict[str, Query]:
 def built_in(kind: str) -> dict[str, Query]:
     """Return the queries of kanalyze in a folder of ``sql``, such as ``tables`` or ``report``."""
     return read_queries(_BUILT_IN / kind)
+
+
+@cache
+def derived() -> dict[str, Query]:
+    """Return the views of kanalyze by name: those of reports, and those that only SQL users read.
+
+    The latter are in a folder of their own, so that reports need none of their columns.
+    """
+    return {**built_in("tables"), **built_in("views")}
+
+
+def words_below(sql: str) -> frozenset[str]:
+    """Return the words of SQL and of all views that it reads, directly or through other views."""
+    words, new = frozenset[str](), words_of(sql)
+    while new:
+        words |= new
+        views = [derived()[name].sql for name in new & derived().keys()]
+        new = frozenset[str]().union(*map(words_of, views)) - words
+    return words
 
 
 def questions(*folders: Path) -> dict[str, Query]:

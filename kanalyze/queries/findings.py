@@ -7,6 +7,8 @@ The comment at the top of such a file has these lines:
 - ``severity:`` 0 to 100; ``sure:``, ``why:`` and ``repair:`` are texts for people;
 - ``show:`` (optional): the command that shows the rows, ``requests`` (the default), ``connections``
   or ``anomalies``;
+- ``see:`` (optional): the sections of a report that show more of it, before those of whom it
+  concerns;
 - ``tables:`` (optional): the tables that it reads and that are only made if asked for;
 - ``needs: all requests`` (optional): it counts what is missing, so it cannot be used if a filter
   leaves out some requests of a client;
@@ -16,9 +18,14 @@ The comment at the top of such a file has these lines:
 
 The result has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
 among findings of one kind), and those of the following that apply: ``client_id client_ip broker_ip
-broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. All
-requests that the finding is about began between the two times, both included; connections were open
-then.
+broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. The
+two times are those of the fault. All requests that the finding is about began between them, both
+included; connections were open then.
+
+A query says which rows it means by ``request_ids`` (a list of ``request_id``) or, if its command is
+``connections``, ``connection_keys`` (a list of texts, each a connection, a space and its number).
+Lists of all rows would cost more than the figures, so what makes them is in comments that begin
+with ``-- rows:``, and is part of the query only if somebody asks for the rows.
 """
 
 from __future__ import annotations
@@ -34,6 +41,7 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.conditions import promising
 from kanalyze.queries.files import built_in, read_queries
 from kanalyze.queries.stories import Cause, CauseRule, cause_rules, in_stories
+from kanalyze.spec.report import SECTIONS, SECTIONS_BY_CONCERN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.files import Query
 
 __all__ = [
+    "COMMANDS_OF_ROWS",
     "Finding",
     "FindingKind",
     "asked_for",
@@ -58,7 +67,7 @@ __all__ = [
 MAX_OF_A_KIND = 20
 """Maximum number of findings of one kind; those with less weight are left out."""
 
-_FIELD = re.compile(r"(severity|sure|why|repair|show|tables|needs): (.+)")
+_FIELD = re.compile(r"(severity|sure|why|repair|show|see|tables|needs): (.+)")
 _ALL_REQUESTS = "all requests"
 _SOME_REQUESTS = frozenset(
     {
@@ -83,10 +92,14 @@ _CONCERNS_WITH_OPTIONS = {
     "anomalies": frozenset({"client_ip", "broker"}),
 }
 """For each command, the concerns of a finding that it has options for."""
+_ROWS_COLUMN = {"requests": "request_ids", "connections": "connection_keys"}
+"""By command: the column of a result that says which rows the finding is about."""
+COMMANDS_OF_ROWS = tuple(_ROWS_COLUMN)
 _NEEDED = ("what", "weight")
 _TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("what", *_OPTIONS, "error_name", "broker_ip"), str),
     **dict.fromkeys(("broker_port", "first_time_ns", "last_time_ns", "first_packet"), int),
+    **dict.fromkeys(_ROWS_COLUMN.values(), list),
     "weight": (int, float, Decimal),
 }
 """The types of a result's columns."""
@@ -104,6 +117,8 @@ class FindingKind(NamedTuple):
     repair: str
     command: str
     """The command that shows the rows: ``requests``, ``connections`` or ``anomalies``."""
+    see: tuple[str, ...]
+    """Sections of a report that show more of it, whomever it concerns."""
     tables: frozenset[str]
     """Tables that it reads and that are only made if asked for."""
     needs_all: bool
@@ -114,6 +129,8 @@ class FindingKind(NamedTuple):
     """The meaning of each parameter."""
     causes: tuple[CauseRule, ...]
     """Which findings may explain one of this kind."""
+    names_rows: bool
+    """Whether its query can say which rows a finding is about."""
 
 
 class Finding(NamedTuple):
@@ -140,13 +157,23 @@ class Finding(NamedTuple):
     """The kanalyze command that shows the rows."""
     options: tuple[str, ...]
     """The options of that command."""
+    see: tuple[str, ...] = ()
+    """Sections of the report for people that show more of it."""
     cause: Cause | None = None
     """The finding that explains it; None if it has no known cause."""
+    short_name: str = ""
+    """Its name for ``--finding``: its kind, and its place if there are several of the kind; empty
+    if its query does not say which rows it means."""
+    rows: tuple[Any, ...] = ()
+    """The ids of its requests, or the keys of its connections; empty if nobody asked for them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as in the report."""
         cause = None if self.cause is None else self.cause._asdict()
-        return {**self._asdict(), "options": list(self.options), "cause": cause}
+        lists = {"options": list(self.options), "see": list(self.see)}
+        fields = {**self._asdict(), **lists, "cause": cause}
+        del fields["short_name"], fields["rows"]
+        return fields
 
 
 def findings_of(
@@ -208,7 +235,14 @@ def asked_for(
 
 def _findings(database: QueryEngine, kind: FindingKind) -> list[Finding]:
     lines = database.answer(kind.query, kind.thresholds, MAX_OF_A_KIND)
-    return [_finding(kind, line) for line in lines]
+    names = _short_names(kind, len(lines))
+    return [_finding(kind, line, name) for line, name in zip(lines, names, strict=True)]
+
+
+def _short_names(kind: FindingKind, count: int) -> list[str]:
+    """Return the name for ``--finding`` of each finding of a kind."""
+    name = kind.query.name if kind.names_rows else ""
+    return [f"{name}:{place}" if name and count > 1 else name for place in range(1, count + 1)]
 
 
 def _by_severity(finding: Finding) -> tuple[int, str, float]:
@@ -271,6 +305,10 @@ def kind_of_finding(query: Query) -> FindingKind:
     command = fields.get("show", "requests")
     if command not in _CONCERNS_WITH_OPTIONS:
         raise UsageError(f"query {query.name!r}: there is no command {command!r} to show")
+    see = tuple(fields.get("see", "").split())
+    for section in see:
+        if section not in SECTIONS:
+            raise UsageError(f"query {query.name!r}: reports have no section {section!r}")
     return FindingKind(
         query,
         int(fields["severity"]),
@@ -278,15 +316,17 @@ def kind_of_finding(query: Query) -> FindingKind:
         fields["why"],
         fields["repair"],
         command,
+        see,
         frozenset(fields.get("tables", "").split()),
         fields.get("needs") == _ALL_REQUESTS,
         values,
         {name: meaning for name, _, meaning in parameters},
         cause_rules(query.description),
+        command in _ROWS_COLUMN and query.names_rows,
     )
 
 
-def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
+def _finding(kind: FindingKind, line: Mapping[str, Any], short_name: str) -> Finding:
     _check_types(kind.query.name, line)
     concerns = {name: line[name] for name in _OPTIONS if line.get(name) is not None}
     if line.get("error_name") is not None:
@@ -309,7 +349,21 @@ def _finding(kind: FindingKind, line: Mapping[str, Any]) -> Finding:
         first_packet=line.get("first_packet"),
         command=kind.command,
         options=_options(concerns, _CONCERNS_WITH_OPTIONS[kind.command]),
+        short_name=short_name,
+        rows=tuple(line.get(_ROWS_COLUMN.get(kind.command, "")) or ()),
+        see=_sections(kind.see, concerns),
     )
+
+
+def _sections(first: Iterable[str], concerns: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the sections of a report that matter for a finding, without repetition."""
+    by_concern = [
+        name
+        for concern, names in SECTIONS_BY_CONCERN.items()
+        if concern in concerns
+        for name in names
+    ]
+    return tuple(dict.fromkeys((*first, *by_concern)))
 
 
 def _check_types(name: str, line: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.times import round_width_ns
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import Query, built_in
@@ -251,7 +252,7 @@ def _time_buckets(series: Mapping[str, Any], most: int) -> tuple[int, int, int]:
     start_ns, width_ns = series["start_ns"] or 0, series["bucket_ns"]
     end_ns = start_ns + len(series["requests"]) * width_ns
     while -(-end_ns // width_ns) - start_ns // width_ns > most:
-        width_ns *= 2
+        width_ns = round_width_ns(width_ns + 1, series["bucket_ns"])
     first = start_ns // width_ns
     return first * width_ns, width_ns, -(-end_ns // width_ns) - first
 

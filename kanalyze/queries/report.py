@@ -19,6 +19,7 @@ from kanalyze.queries.conditions import promising
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import asked_for, search, unfiltered_only, with_thresholds
+from kanalyze.queries.named_findings import options_of, with_command
 from kanalyze.spec.report import TABLES
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def report_with_findings(
     report = _report_of(database, quality, conditions or {}, parameters, queries)
     failed = FailedQueries()
     findings = search(database, [kind for kind in searched if kind.query in queries], failed)
-    report["findings"] = [finding.to_dict() for finding in findings]
+    more = options_of(conditions or {}, thresholds or {})
+    report["findings"] = [with_command(finding, more).to_dict() for finding in findings]
     if not_searched:
         report["findings_left_out"] = sorted(kind.query.name for kind in not_searched)
     failed.add_to(report)

@@ -14,12 +14,13 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
 from kanalyze.render.lines import Line
 from kanalyze.render.missing import failed_names
-from kanalyze.render.units import clock_text, count_text, shown
+from kanalyze.render.units import clock_text, count_text, listed, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
+    "CONCERNS",
     "FindingGroup",
     "command_text",
     "confidence_text",
@@ -28,10 +29,22 @@ __all__ = [
     "finding_lines",
     "left_out_text",
     "no_findings_text",
+    "story_lines",
     "title_of",
+    "whom_texts",
 ]
 
-_MAX_OF_A_KIND = 3
+CONCERNS = {
+    "client_id": "client",
+    "client_ip": "client address",
+    "api_name": "API",
+    "topic": "topic",
+    "group_id": "group",
+    "error_name": "error",
+    "broker": "broker",
+}
+"""What a finding concerns, in the words of the tables."""
+_MAX_OF_A_KIND, _MOST_NAMES = 3, 3
 _TEXT_LIMIT = 300
 _COMMAND_LIMIT = 1000
 
@@ -45,15 +58,21 @@ class FindingGroup(NamedTuple):
     examples: list[tuple[str, str]]
     """For the first few findings: their figures, and the command that shows the rows."""
     more: int
+    """Number of the other findings."""
+    more_whom: str
+    """Whom the others concern besides."""
     why: str
     repair: str
     sure: str
 
 
 def finding_groups(
-    findings: Sequence[dict[str, Any]], captures: Sequence[str]
+    findings: Sequence[dict[str, Any]], captures: Sequence[str], most: int = _MAX_OF_A_KIND
 ) -> Iterator[FindingGroup]:
-    """Yield findings grouped by kind and cause; ``captures`` are for the commands."""
+    """Yield findings grouped by kind and cause, each with its first ``most`` findings.
+
+    ``captures`` are for the commands.
+    """
     depths = depths_of(findings)
     numbered = zip(findings, depths, strict=True)
     for (_, _, depth), group in groupby(numbered, key=lambda each: (*_kind_of(each[0]), each[1])):
@@ -62,11 +81,9 @@ def finding_groups(
         yield FindingGroup(
             title_of(first["title"], depth),
             depth,
-            [
-                (_figures(finding), _command(finding, captures))
-                for finding in of_kind[:_MAX_OF_A_KIND]
-            ],
-            max(len(of_kind) - _MAX_OF_A_KIND, 0),
+            [(_figures(finding), _command(finding, captures)) for finding in of_kind[:most]],
+            max(len(of_kind) - most, 0),
+            "; ".join(whom_texts(of_kind[most:], known=of_kind[:most])),
             *(first[name] for name in ("why", "repair", "sure")),
         )
 
@@ -83,6 +100,22 @@ def depths_of(findings: Sequence[Mapping[str, Any]]) -> list[int]:
 def title_of(title: str, depth: int) -> str:
     """Return the title of a kind of findings, or of effects."""
     return f"It led to: {title}" if depth else title
+
+
+def whom_texts(
+    findings: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]] = ()
+) -> list[str]:
+    """Return whom findings concern, other than ``known`` ones: the names of each kind, once."""
+    told = {each for finding in known for each in finding["concerns"].items()}
+    names: dict[str, dict[str, None]] = {}
+    for finding in findings:
+        for concern, name in finding["concerns"].items():
+            if (concern, name) not in told:
+                names.setdefault(concern, {})[shown(str(name))] = None
+    return [
+        f"{CONCERNS[concern]} {listed(list(named), _MOST_NAMES)}"
+        for concern, named in names.items()
+    ]
 
 
 def _kind_of(finding: Mapping[str, Any]) -> tuple[str, int | None]:
@@ -114,45 +147,92 @@ def finding_lines(
     captures: Sequence[str] = (),
     not_searched: str | None = None,
     nothing: str = "none",
+    most_stories: int | None = None,
 ) -> Iterator[Line]:
     """Yield the lines of the first few findings of each kind, effects indented under their cause.
 
-    ``captures`` are the captures of the commands; ``not_searched`` says which kinds of findings
-    were not searched for; ``nothing`` is shown without findings.
+    Args:
+        findings: as the report has them.
+        captures: the captures of the commands.
+        not_searched: which kinds of findings were not searched for.
+        nothing: is shown without findings.
+        most_stories: of so many stories causes are told whole, and effects as one line; of the
+            others there is a line. None to tell everything.
     """
     yield Line()
     yield Line("Findings", style="bold cyan")
     if not findings:
         yield Line(nothing, style="dim")
-    for group in finding_groups(findings, captures):
-        indent = "  " * group.depth
-        yield Line(f"{indent}{group.title}", style="bold red")
-        for figures, command in group.examples:
-            yield Line(f"{indent}  {figures}")
-            yield Line(f"{indent}    {command}", style="dim", is_command=True)
-        if group.more:
-            yield Line(f"{indent}  and {count_text(group.more)} more", style="dim")
-        yield Line(f"{indent}  why: {group.why}")
-        yield Line(f"{indent}  repair: {group.repair}")
-        yield Line(f"{indent}  confidence: {confidence_text(group.sure)}", style="dim")
+    stories = 0
+    most = _MAX_OF_A_KIND if most_stories is None else 1
+    for group in finding_groups(findings, captures, most):
+        stories += not group.depth
+        if most_stories is None or (stories <= most_stories and not group.depth):
+            yield from _whole(group)
+        elif group.depth <= 1:
+            yield from _in_short(group)
     if not_searched is not None:
         yield Line(not_searched, style="dim")
 
 
+def story_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    """Yield a line for each story but the first: what is wrong, and the figures."""
+    for group in list(finding_groups(findings, ()))[1:]:
+        if not group.depth:
+            yield Line(f"{group.title}: {group.examples[0][0]}", style="red")
+
+
+def _whole(group: FindingGroup) -> Iterator[Line]:
+    """Yield all lines of findings of a kind: what was seen, why it matters, how sure, repair."""
+    indent = "  " * group.depth
+    yield Line(f"{indent}{group.title}", style="bold red")
+    for figures, command in group.examples:
+        yield Line(f"{indent}  {figures}")
+        yield Line(f"{indent}    {command}", style="dim", is_command=True)
+    if group.more:
+        yield Line(f"{indent}  {_more_text(group)}", style="dim")
+    yield Line(f"{indent}  why: {group.why}")
+    yield Line(f"{indent}  confidence: {confidence_text(group.sure)}", style="dim")
+    yield Line(f"{indent}  repair: {group.repair}")
+
+
+def _in_short(group: FindingGroup) -> Iterator[Line]:
+    """Yield the title of a kind and the figures of its first finding."""
+    indent = "  " * group.depth
+    yield Line(f"{indent}{group.title}", style="bold red")
+    figures = group.examples[0][0]
+    yield Line(
+        f"{indent}  {figures}" + (f"; and {count_text(group.more)} more" if group.more else "")
+    )
+
+
+def _more_text(group: FindingGroup) -> str:
+    return f"and {count_text(group.more)} more" + (
+        f": {group.more_whom}" if group.more_whom else ""
+    )
+
+
 def _figures(finding: dict[str, Any]) -> str:
-    """Return the figures of a finding, whom it concerns, and when it began."""
+    """Return the figures of a finding, whom it concerns, and since and until when."""
     text = finding["what"]
     whom = [
-        f"{name.replace('_', ' ')} {shown(str(value))}"
+        f"{CONCERNS[name]} {shown(str(value))}"
         for name, value in finding["concerns"].items()
         if not _names(text, str(value))
     ]
     parts = [shown(text, _TEXT_LIMIT), *whom]
     if finding["first_time_ns"] is not None:
-        parts.append(f"since {clock_text(finding['first_time_ns'])}")
+        parts.append(_span_text(finding["first_time_ns"], finding["last_time_ns"]))
     if finding["first_packet"] is not None:
         parts.append(f"packet {finding['first_packet']}")
     return "; ".join(parts)
+
+
+def _span_text(first_ns: int, last_ns: int | None) -> str:
+    """Return when the fault began and ended; one time if it is only seen once."""
+    since = clock_text(first_ns)
+    until = since if last_ns is None else clock_text(last_ns)
+    return f"at {since}" if since == until else f"since {since} until {until}"
 
 
 def _names(text: str, name: str) -> bool:

@@ -5,6 +5,7 @@ In: a summary. Out: lines.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.render.lines import Line
@@ -26,7 +27,14 @@ from kanalyze.spec.filters import FILTERS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["discarded_texts", "header_lines", "refused_texts", "unread_texts", "untimed_texts"]
+__all__ = [
+    "brief_header_lines",
+    "discarded_texts",
+    "header_lines",
+    "refused_texts",
+    "unread_texts",
+    "untimed_texts",
+]
 
 _WARNING = "bold yellow"
 
@@ -43,6 +51,15 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     for warning in _warnings(summary):
         yield Line(f"WARNING: {warning}", style=_WARNING)
     yield from _anomalies(summary["quality"]["anomalies"], is_filtered=bool(summary["filter"]))
+
+
+def brief_header_lines(summary: dict[str, Any]) -> Iterator[Line]:
+    """Yield what was captured, the number of requests, and the first warning, in a line each."""
+    yield from islice(_captured(summary["capture"], has_untimed=False), 2)
+    if summary["totals"] is not None:
+        yield from islice(_totals(summary["totals"]), 1)
+    for warning in islice(_warnings(summary), 1):
+        yield Line(f"WARNING: {warning}", style=_WARNING)
 
 
 def _captured(capture: dict[str, Any], *, has_untimed: bool) -> Iterator[Line]:

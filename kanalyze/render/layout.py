@@ -19,7 +19,6 @@ __all__ = [
     "TableColumn",
     "bar_lines",
     "cell_width",
-    "columns_for",
     "fitted",
     "largest",
     "line_width",
@@ -27,6 +26,7 @@ __all__ = [
     "padded",
     "resampled",
     "with_whole_ids",
+    "without_last",
 ]
 
 GAP = 2
@@ -97,8 +97,8 @@ def fitted(
     """Return the width of each column, so that a line takes at most ``width``; None: left out.
 
     If there is too little room, columns are cut down to ``least``, then left out by rank, then cut
-    down to ``narrowest``. If that is not enough, the line stays too long. With ``width`` None
-    nothing is cut.
+    down to ``narrowest``. If that is not enough, the line stays too long (see
+    :func:`without_last`). With ``width`` None nothing is cut.
     """
     widths: list[int | None] = list(natural)
     if width is None:
@@ -111,13 +111,38 @@ def fitted(
     return _cut(widths, _least_widths(columns, widths, narrowest=True), width)
 
 
+def without_last(widths: Sequence[int | None], width: int | None) -> list[int | None]:
+    """Return widths without those of the last columns, as many as make the line fit.
+
+    A number that is cut would be another number. The first column always stays.
+    """
+    kept = list(widths)
+    for index in reversed(range(1, len(kept))):
+        if width is None or line_width(kept) <= width:
+            break
+        kept[index] = None
+    return kept
+
+
 def padded(text: str, width: int, *, right: bool = False) -> str:
     """Return a cell's text in exactly ``width``; an ellipsis replaces a part of a longer text."""
     text_width = cell_width(text)
     if text_width > width:
-        return _shortened(text, width - 1) if width > 0 else ""
+        text = _whole_items(text, width) or (_shortened(text, width - 1) if width > 0 else "")
+        text_width = cell_width(text)
     space = " " * (width - text_width)
     return space + text if right else text + space
+
+
+def _whole_items(text: str, width: int) -> str | None:
+    """Return the first items of a list that fit, and an ellipsis; None if it is no list."""
+    end = text.rfind(", ", 0, width - 1)
+    while end > 0 and cell_width(text[:end]) + len(_AND_MORE) > width:
+        end = text.rfind(", ", 0, end)
+    return text[:end] + _AND_MORE if end > 0 else None
+
+
+_AND_MORE = ", \u2026"
 
 
 def _shortened(text: str, width: int) -> str:
@@ -182,17 +207,6 @@ def _cut(widths: Sequence[int | None], least: Sequence[int | None], width: int) 
 
 
 _EIGHTHS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
-
-
-def columns_for(buckets: int, width: int) -> tuple[int, int]:
-    """Return how to fit ``buckets`` into ``width`` columns of text.
-
-    The result is (buckets per column, columns per bucket). Both are at least 1, and one of them is
-    1.
-    """
-    if buckets <= width:
-        return 1, max(1, width // max(buckets, 1))
-    return -(-buckets // width), 1
 
 
 def resampled(amounts: list[int], together: int) -> list[int]:

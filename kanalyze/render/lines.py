@@ -15,6 +15,7 @@ from kanalyze.render.layout import (
     natural_widths,
     padded,
     with_whole_ids,
+    without_last,
 )
 
 if TYPE_CHECKING:
@@ -113,9 +114,10 @@ class Line:
                 yield Line(margin + piece + (line_end if number < len(pieces) else ""), style)
                 margin = " " * (indent + _HANGING) if indent else ""
         else:
-            yield self._cut(width)
+            yield self.cut(width)
 
-    def _cut(self, width: int) -> Line:
+    def cut(self, width: int) -> Line:
+        """Return the line as one line that takes at most ``width``."""
         cut, room = Line(), width
         for text, style in self.parts:
             text_width = min(cell_width(text), room)
@@ -158,6 +160,7 @@ def fitted_table(
     """
     texts = [[text for text, _ in row] for row in rows]
     widths = fitted(with_whole_ids(columns, texts), natural_widths(columns, texts), width)
+    widths = without_last(widths, width)
     for row in ([(column.title, "bold") for column in columns], *rows):
         yield table_line(columns, widths, row)
 

@@ -19,6 +19,8 @@ from kanalyze.render.missing import without_nulls
 from kanalyze.render.report_tables import TableOrder, report_tables
 from kanalyze.render.terminal import chart_lines
 from kanalyze.render.units import count_text
+from kanalyze.render.verdict import verdict_of
+from kanalyze.spec.report import OVER_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,6 +43,7 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     title, *head = header_lines(summary)
     yield f"# {markdown_text(title.plain)}"
     yield ""
+    yield f"- **verdict**: {markdown_text(verdict_of(summary).text)}"
     yield from (f"- {markdown_text(line.plain)}" for line in head)
     if "findings" in summary:
         yield from _findings(summary)
@@ -49,7 +52,8 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     before, after = report_tables(summary, order)
     for table in before:
         yield from _table(table)
-    yield from _charts(chart_lines(summary, _CHART_WIDTH))
+    if order.sections is None or OVER_TIME in order.sections:
+        yield from _charts(chart_lines(summary, _CHART_WIDTH))
     for table in after:
         yield from _table(table)
 
@@ -68,8 +72,8 @@ def _findings(summary: dict[str, Any]) -> Iterator[str]:
             yield f"- and {count_text(group.more)} more"
         for name, text in (
             ("why", group.why),
-            ("repair", group.repair),
             ("confidence", confidence_text(group.sure)),
+            ("repair", group.repair),
         ):
             yield f"- **{name}**: {markdown_text(text)}"
 

@@ -32,7 +32,14 @@ from kanalyze.render.units import (
     status_text,
 )
 from kanalyze.render.wireshark import filter_lines
-from kanalyze.spec.report import AFTER_CHARTS, BEFORE_CHARTS, LATENCY_SUMMARY, PARTS
+from kanalyze.spec.report import (
+    AFTER_CHARTS,
+    BEFORE_CHARTS,
+    LATENCY_SUMMARY,
+    OVER_TIME,
+    PARTS,
+    SECTIONS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +47,15 @@ if TYPE_CHECKING:
     from kanalyze.spec.fields import JsonField
     from kanalyze.spec.report import DeclaredColumn, DeclaredTable
 
-__all__ = ["Cell", "Item", "ReportTable", "TableOrder", "cells_of", "report_tables"]
+__all__ = [
+    "Cell",
+    "Item",
+    "ReportTable",
+    "TableOrder",
+    "cells_of",
+    "report_tables",
+    "sections_of",
+]
 
 Item: TypeAlias = dict[str, Any]
 
@@ -233,17 +248,20 @@ _WIDE = 100
 
 
 class TableOrder(NamedTuple):
-    """How the lines of a table are sorted, and how many are shown."""
+    """Which sections are shown, how the lines of a table are sorted, and how many are shown."""
 
     sort: str | None = None
     """One of :data:`~kanalyze.spec.options.SORTS`; None for the order in the summary."""
     limit: int | None = None
     """Number of lines; None for the default of each table."""
+    sections: Sequence[str] | None = None
+    """Names of sections; None for the default of the format."""
 
 
 class ReportTable(NamedTuple):
     """A titled table, independent of the output format."""
 
+    name: str
     title: str
     columns: tuple[TableColumn, ...]
     rows: list[list[tuple[str, str]]]
@@ -254,19 +272,41 @@ class ReportTable(NamedTuple):
     """Lines below the table."""
 
 
+def sections_of(summary: Item, order: TableOrder) -> dict[str, int]:
+    """Return the sections that have something to show, in order, with their numbers of lines."""
+    counts = {table.name: len(_lines(table, summary, order)) for table in _TABLES}
+    counts[OVER_TIME] = len(summary["throughput"]["requests"])
+    return {name: counts[name] for name in SECTIONS if counts[name]}
+
+
+_TABLES = (*BEFORE_CHARTS, *AFTER_CHARTS)
+
+
 def report_tables(
-    summary: Item, order: TableOrder, width: int | None = None
+    summary: Item,
+    order: TableOrder,
+    width: int | None = None,
+    most: Mapping[str, int] | None = None,
 ) -> tuple[list[ReportTable], list[ReportTable]]:
     """Return the tables to show before the charts, and those to show after them.
 
     Tables without lines are left out. For a ``width`` below 100 there are fewer columns.
+
+    Args:
+        summary: see :mod:`kanalyze.queries.report`.
+        order: which tables, and the order of their lines.
+        width: of the terminal; None if nothing has to be left out.
+        most: the number of lines of each table; by default that of ``order`` or of the table.
     """
     is_wide = width is None or width >= _WIDE
 
     def filled(tables: Iterable[DeclaredTable]) -> list[ReportTable]:
-        lines_of = ((table, _lines(table, summary, order)) for table in tables)
+        chosen = [
+            table for table in tables if order.sections is None or table.name in order.sections
+        ]
+        lines_of = ((table, _lines(table, summary, order)) for table in chosen)
         return [
-            _table(table, lines, summary, order, is_wide=is_wide)
+            _table(table, lines, summary, order, is_wide=is_wide, most=(most or {}).get(table.name))
             for table, lines in lines_of
             if lines
         ]
@@ -275,24 +315,31 @@ def report_tables(
 
 
 def _table(
-    table: DeclaredTable, lines: Sequence[Item], summary: Item, order: TableOrder, *, is_wide: bool
+    table: DeclaredTable,
+    lines: Sequence[Item],
+    summary: Item,
+    order: TableOrder,
+    *,
+    is_wide: bool,
+    most: int | None,
 ) -> ReportTable:
     title = table.title or f"Worst times, {_span_text(summary)} each, by {_worst_by(order)}"
-    if table.sorted_title and order.sort and _has_figure(lines, order.sort):
-        lines = _ordered(lines, order.sort)
+    if _is_sorted(table, lines, order):
         title = f"{table.sorted_title}, by {order.sort}"
-    if table.name == "apis":
-        # APIs are sorted by their whole figures, so that the two lines of an API stay together.
-        lines = list(chain.from_iterable(map(_api_lines, lines)))
-    most = order.limit or table.most
+    most = most or order.limit or table.most
     cells = cells_of(table, lines, is_dated=is_dated(summary["capture"]), is_wide=is_wide)
     return ReportTable(
+        table.name,
         title,
         tuple(cell.column for cell in cells),
         [[(cell.text(line), cell.style(line)) for cell in cells] for line in lines[:most]],
         max(len(lines) - most, 0),
         _display_filters(lines[:most]) if table.name == "slowest" else (),
     )
+
+
+def _is_sorted(table: DeclaredTable, lines: Sequence[Item], order: TableOrder) -> bool:
+    return bool(table.sorted_title and order.sort and _has_figure(lines, order.sort))
 
 
 def _display_filters(lines: Sequence[Item]) -> list[str]:
@@ -306,7 +353,17 @@ def _display_filters(lines: Sequence[Item]) -> list[str]:
 
 
 def _lines(table: DeclaredTable, summary: Item, order: TableOrder) -> list[Item]:
-    """Return the lines of a table; none if they would repeat another table."""
+    """Return the lines of a table in their order; none if they would repeat another table."""
+    lines = _unsorted(table, summary, order)
+    if order.sort and _is_sorted(table, lines, order):
+        lines = _ordered(lines, order.sort)
+    if table.name == "apis":
+        # APIs are sorted by their whole figures, so that the two lines of an API stay together.
+        lines = list(chain.from_iterable(map(_api_lines, lines)))
+    return lines
+
+
+def _unsorted(table: DeclaredTable, summary: Item, order: TableOrder) -> list[Item]:
     if table.name == "worst_times":
         return _worst_times(summary, order, table.most)
     if table.name == "versions":

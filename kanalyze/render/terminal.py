@@ -1,4 +1,4 @@
-"""The report for people, on a terminal or in a file.
+"""The report for people, on a terminal or in a file: the verdict first, then what shows it.
 
 In: a summary (see :mod:`kanalyze.queries.report`). Out: lines, or output on a rich console. It
 escapes text from the wire.
@@ -9,22 +9,47 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.render.findings import finding_lines, left_out_text, no_findings_text
-from kanalyze.render.header import header_lines
-from kanalyze.render.layout import bar_lines, columns_for, largest, padded, resampled
+from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.times import round_width_ns
+from kanalyze.render.findings import (
+    finding_lines,
+    left_out_text,
+    no_findings_text,
+    story_lines,
+)
+from kanalyze.render.header import brief_header_lines, header_lines
+from kanalyze.render.layout import bar_lines, largest, padded, resampled
 from kanalyze.render.lines import Line, fitted_table
 from kanalyze.render.missing import without_nulls
-from kanalyze.render.report_tables import TableOrder, report_tables
-from kanalyze.render.units import clock_text, count_text, duration_text, is_dated, rate_text
+from kanalyze.render.report_tables import TableOrder, report_tables, sections_of
+from kanalyze.render.sections import lines_within, sections_that_matter
+from kanalyze.render.units import (
+    clock_text,
+    count_text,
+    counted,
+    duration_text,
+    is_dated,
+    rate_text,
+)
+from kanalyze.render.verdict import verdict_of
+from kanalyze.spec.report import OVER_TIME, SECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
 
     from kanalyze.render.report_tables import ReportTable
 
-__all__ = ["chart_lines", "print_lines", "render_report", "report_lines"]
+__all__ = [
+    "ChartSpans",
+    "brief_lines",
+    "chart_lines",
+    "chart_spans",
+    "print_lines",
+    "render_report",
+    "report_lines",
+]
 
 _Item: TypeAlias = dict[str, Any]
 
@@ -33,9 +58,9 @@ _LOW_CHART_HEIGHT = 2
 _CHART_LABEL = 10
 
 
-def render_report(summary: _Item, console: Console) -> None:
+def render_report(summary: _Item, console: Console, order: TableOrder | None = None) -> None:
     """Print a summary on a rich console."""
-    print_lines(report_lines(summary, console.width), console)
+    print_lines(report_lines(summary, console.width, order), console)
 
 
 def print_lines(lines: Iterable[Line], console: Console) -> None:
@@ -46,26 +71,113 @@ def print_lines(lines: Iterable[Line], console: Console) -> None:
         console.print(Text.assemble(*line.parts), highlight=False, soft_wrap=True)
 
 
-def report_lines(summary: _Item, width: int, order: TableOrder | None = None) -> Iterator[Line]:
-    """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``."""
+def report_lines(
+    summary: _Item,
+    width: int,
+    order: TableOrder | None = None,
+    *,
+    repeats_verdict: bool = False,
+) -> Iterator[Line]:
+    """Yield the lines of a summary. From ``width`` 60 on, no line is longer than ``width``.
+
+    Unless ``order`` names sections, those are shown that matter for what was found, with so many
+    lines that they fit on a page. With ``repeats_verdict`` the verdict is also the last line.
+    """
+    summary, order = without_nulls(summary), order or TableOrder()
+    verdict = _verdict(summary)
+    start = _fitted([verdict, *header_lines(summary)], width)
+    end = _fitted([Line(), verdict], width) if repeats_verdict else []
+    if order.sections is not None:
+        findings = _fitted(_findings(summary), width)
+        yield from (*start, *findings, *_sections(summary, width, order), *end)
+        return
+    filled = sections_of(summary, order)
+    chosen = sections_that_matter(summary.get("findings", []), filled)
+    order = order._replace(sections=chosen)
+    start += _fitted(_findings(summary, _MOST_STORIES), width)
+    others = [name for name in filled if name not in chosen]
+    end = _fitted(_not_shown(others), width) + end
+    room = _PAGE - len(start) - len(end)
+    lines = {name: filled[name] for name in chosen if name != OVER_TIME}
+    most = None if order.limit else _most_lines(room, summary, width, order, lines)
+    yield from (*start, *_sections(summary, width, order, most), *end)
+
+
+_PAGE = 60
+"""Number of lines of a report without findings."""
+_MOST_STORIES = 3
+_STYLES = {
+    "bad": "bold red",
+    "warning": "bold yellow",
+    "good": "bold green",
+    "unknown": "bold yellow",
+}
+
+
+def brief_lines(summary: _Item, width: int) -> Iterator[Line]:
+    """Yield a report of at most ten lines: the verdict, what was captured, other findings."""
     summary = without_nulls(summary)
-    before, after = report_tables(summary, order or TableOrder(), width)
-    lines = chain(
-        header_lines(summary),
-        _findings(summary),
-        *(_table(table, width) for table in before),
-        _charts(summary, width),
-        *(_table(table, width) for table in after),
+    verdict = list(_verdict(summary).fitted(width))[:_MOST_OF_VERDICT]
+    head = [*verdict, *brief_header_lines(summary)]
+    stories = list(story_lines(summary.get("findings", [])))
+    room = _BRIEF - len(head)
+    if len(stories) > room:
+        left_out = len(stories) - room + 1
+        stories[room - 1 :] = [Line(f"and {counted(left_out, 'other finding')}", style="dim")]
+    for line in (*head, *stories):
+        yield line.cut(width)
+
+
+_BRIEF = 10
+_MOST_OF_VERDICT = 3
+
+
+def _verdict(summary: _Item) -> Line:
+    verdict = verdict_of(summary)
+    return Line(f"verdict: {verdict.text}", style=_STYLES[verdict.level])
+
+
+def _fitted(lines: Iterable[Line], width: int) -> list[Line]:
+    return [piece for line in lines for piece in line.fitted(width)]
+
+
+def _not_shown(names: Sequence[str]) -> Iterator[Line]:
+    """Yield a line that names the sections that are not shown."""
+    if names:
+        yield Line()
+        yield Line(f"also in the report (--sections all, or some): {', '.join(names)}", style="dim")
+
+
+def _most_lines(
+    room: int, summary: _Item, width: int, order: TableOrder, lines: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how many lines of each table to show, so that all sections take ``room`` lines.
+
+    ``lines`` are the lines that each table has.
+    """
+    least = _sections(summary, width, order, dict.fromkeys(lines, 1))
+    around = len(least) - sum(1 + (count > 1) for count in lines.values())
+    return lines_within(room - around, lines)
+
+
+def _sections(
+    summary: _Item, width: int, order: TableOrder, most: Mapping[str, int] | None = None
+) -> list[Line]:
+    """Return the lines of the sections that ``order`` names."""
+    before, after = report_tables(summary, order, width, most)
+    charts = _charts(summary, width) if OVER_TIME in (order.sections or SECTIONS) else ()
+    tables = (
+        chain.from_iterable(_table(table, width) for table in part) for part in (before, after)
     )
-    for line in lines:
-        yield from line.fitted(width)
+    return _fitted(chain(next(tables), charts, next(tables)), width)
 
 
-def _findings(summary: _Item) -> Iterator[Line]:
+def _findings(summary: _Item, most_stories: int | None = None) -> Iterator[Line]:
     if "findings" in summary:
         captures = summary["capture"]["captures"]
         nothing = no_findings_text(summary)
-        yield from finding_lines(summary["findings"], captures, left_out_text(summary), nothing)
+        left_out = left_out_text(summary)
+        yield from finding_lines(summary["findings"], captures, left_out, nothing, most_stories)
 
 
 def _table(table: ReportTable, width: int) -> Iterator[Line]:
@@ -92,15 +204,13 @@ def _charts(summary: _Item, width: int) -> Iterator[Line]:
 def chart_lines(summary: _Item, width: int) -> Iterator[Line]:
     """Yield a title and charts of amounts over time; nothing if there are no requests."""
     series = summary["throughput"]
-    buckets = len(series["requests"])
-    if not buckets:
+    if not series["requests"]:
         return
-    together, repeat = columns_for(buckets, max(width - _CHART_LABEL - 2, 10))
-    bucket_ns = series["bucket_ns"] * together
-    yield Line(f"Over time, by {duration_text(bucket_ns)}", style="bold cyan")
+    spans = chart_spans(series, max(width - _CHART_LABEL - 2, 10))
+    yield Line(f"Over time, by {duration_text(spans.width_ns)}", style="bold cyan")
 
     def chart(title: str, bars: list[int], top: str, height: int, colour: str) -> Iterator[Line]:
-        return _chart(title, top, bar_lines(bars, height, repeat), colour)
+        return _chart(title, top, bar_lines(bars, height, spans.repeat), colour)
 
     sizes = [
         sum(pair) for pair in zip(series["request_bytes"], series["response_bytes"], strict=True)
@@ -109,18 +219,52 @@ def chart_lines(summary: _Item, width: int) -> Iterator[Line]:
         ("requests", series["requests"], "", "green"),
         ("bytes", sizes, "B", "blue"),
     ):
-        bars = resampled(amounts, together)
-        top = rate_text(max(bars), bucket_ns, unit)
+        bars = spans.sums(amounts)
+        top = rate_text(max(bars), spans.width_ns, unit)
         yield from chart(title, bars, top, _CHART_HEIGHT, colour)
-    errors = resampled(series["errors"], together)
+    errors = spans.sums(series["errors"])
     if any(errors):
-        top = rate_text(max(errors), bucket_ns)
+        top = rate_text(max(errors), spans.width_ns)
         yield from chart("errors", errors, top, _LOW_CHART_HEIGHT, "red")
-    slowest = largest(summary["latency"]["max"], together)
+    slowest = spans.largest(summary["latency"]["max"])
     if any(slowest):
         top = duration_text(max(slowest))
         yield from chart("slowest", slowest, top, _LOW_CHART_HEIGHT, "magenta")
-    yield _time_axis(series, len(resampled(sizes, together)) * repeat, is_dated(summary["capture"]))
+    yield _time_axis(spans, is_dated(summary["capture"]))
+
+
+class ChartSpans(NamedTuple):
+    """The spans of time of a chart: each several buckets of a series."""
+
+    start_ns: int
+    width_ns: int
+    count: int
+    together: int
+    """Buckets in a span."""
+    missing: int
+    """Buckets of the first span that are before the series."""
+    repeat: int
+    """Columns of text for each span."""
+
+    def sums(self, amounts: Sequence[int]) -> list[int]:
+        """Return the sum in each span."""
+        return resampled([*[0] * self.missing, *amounts], self.together)
+
+    def largest(self, amounts: Sequence[int | None]) -> list[int]:
+        """Return the maximum in each span; 0 for a span of only nulls."""
+        return largest([*[None] * self.missing, *amounts], self.together)
+
+
+def chart_spans(series: _Item, columns: int) -> ChartSpans:
+    """Return spans of a round width, which begin at its multiples, of which ``columns`` fit."""
+    unit_ns, first_ns = series["bucket_ns"], series["start_ns"]
+    last_ns = first_ns + len(series["requests"]) * unit_ns - 1
+    width_ns = unit_ns
+    while (count := last_ns // width_ns - first_ns // width_ns + 1) > columns:
+        width_ns = round_width_ns(width_ns + 1, unit_ns)
+    start_ns = first_ns // width_ns * width_ns
+    together, missing = width_ns // unit_ns, (first_ns - start_ns) // unit_ns
+    return ChartSpans(start_ns, width_ns, count, together, missing, columns // count)
 
 
 def _chart(title: str, top: str, lines: list[str], colour: str) -> Iterator[Line]:
@@ -133,11 +277,9 @@ def _chart(title: str, top: str, lines: list[str], colour: str) -> Iterator[Line
         yield line
 
 
-def _time_axis(series: _Item, columns: int, dated: bool) -> Line:
-    start_ns = series["start_ns"]
-    end_ns = start_ns + len(series["requests"]) * series["bucket_ns"]
-    first = clock_text(start_ns, dated=dated)
-    last = clock_text(end_ns, dated=dated)
-    between = max(columns - len(first) - len(last), 1)
+def _time_axis(spans: ChartSpans, dated: bool) -> Line:
+    first = clock_text(spans.start_ns, dated=dated)
+    last = clock_text(spans.start_ns + spans.count * spans.width_ns, dated=dated)
+    between = max(spans.count * spans.repeat - len(first) - len(last), 1)
     indent = " " * (_CHART_LABEL + 2)
     return Line(f"{indent}{first}{' ' * between}{last}", style="dim")

@@ -28,7 +28,7 @@ from kanalyze.kafka.session.events import ConnectionCounts
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.segment_columns import SegmentColumns, column_bytes, columns_in
-from kanalyze.runtime.one_pass import count_captures, count_packets
+from kanalyze.runtime.counting import count_captures, count_packets
 from kanalyze.runtime.table_rows import anomaly_rows
 
 if TYPE_CHECKING:

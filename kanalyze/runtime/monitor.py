@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import bounded_text
-from kanalyze.kafka.session.events import ConnectionCounts
 from kanalyze.tables.quality import DOUBTS, CaptureQuality
-from kanalyze.tables.requests.long_polls import HELD_BACK_APIS, may_be_held_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.events import ConnectionSummary
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.model.tcp import Endpoint
-    from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import Stages
+    from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tls.streams import GivenUp
 
 __all__ = ["InFlight", "InFlightRequest", "RunMonitor", "TlsConnections"]
@@ -76,17 +75,18 @@ class RunMonitor:
         """Monitor a run that adds its counts to ``quality``."""
         self._quality = quality
         self._stages: Stages | None = None
-        self._settings: AnalysisSettings
+        self._catalog: Catalog
+        self._extractors: Extractors
         self._given_up: list[GivenUp] = []
         """Connections that the end of the run gave up, and that were not returned yet."""
 
-    def begin(self, stages: Stages, settings: AnalysisSettings) -> None:
+    def begin(self, stages: Stages, catalog: Catalog, extractors: Extractors) -> None:
         """Note that ``stages`` begin to read.
 
-        ``settings`` are those that made them: what they decode of a request depends on the tables
-        of the run, so only these settings can read it.
+        ``extractors`` are those that they were made with: what they decode of a request depends on
+        the tables of the run, so only these can read it.
         """
-        self._stages, self._settings = stages, settings
+        self._stages, self._catalog, self._extractors = stages, catalog, extractors
 
     def end(self) -> None:
         """Note that the stages have read to the end; ``quality`` has all of their counts."""
@@ -152,6 +152,8 @@ class RunMonitor:
 
         The fields are those of the quality in :data:`DOUBTS`; open connections are included.
         """
+        from kanalyze.kafka.session.events import ConnectionCounts  # imported late: as the stages
+
         quality = CaptureQuality()
         quality.merge(self._quality)
         stages = self._stages
@@ -182,16 +184,18 @@ class RunMonitor:
         return counts
 
     def _may_be_held_back(self, exchange: Exchange, now_ns: int) -> bool:
+        from kanalyze.tables.requests.long_polls import HELD_BACK_APIS, may_be_held_back
+
         request, api_key = exchange.request, exchange.api_key
         if request is None or exchange.wire != "kafka" or api_key not in HELD_BACK_APIS:
             return False
         if request.start_ns >= now_ns:  # most requests end here; only old ones are decoded
             return True
-        summary = self._settings.extractors.of_exchange(exchange)
+        summary = self._extractors.of_exchange(exchange)
         return may_be_held_back(api_key, summary, start_ns=request.start_ns, now_ns=now_ns)
 
     def _api_name(self, api_key: int) -> str | None:
-        api = self._settings.catalog.api(api_key)
+        api = self._catalog.api(api_key)
         return None if api is None else api.name
 
 

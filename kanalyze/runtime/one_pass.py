@@ -8,21 +8,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kanalyze.common.int_columns import bounds, total
+from kanalyze.kafka.codec.compiler import Decoders
+from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.model.anomalies import NET_ANOMALIES
-from kanalyze.model.packets import NO_TIME, PacketBatch
-from kanalyze.runtime.table_rows import RowMaker
+from kanalyze.model.packets import PacketBatch
+from kanalyze.runtime.counting import count_captures, count_packets
+from kanalyze.runtime.stages import Stages
+from kanalyze.runtime.table_rows import RECORDS, RowMaker
+from kanalyze.tables.requests.extract import Extractors
+from kanalyze.tables.requests.row_assembler import RowAssembler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from kanalyze.kafka.codec.compiler import Projection
+    from kanalyze.kafka.schema.catalog import Catalog
+    from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.runtime.settings import AnalysisSettings
     from kanalyze.runtime.stages import BatchEvents, Captures
     from kanalyze.runtime.table_rows import TableRows, Tables
+    from kanalyze.tables.cluster.reader import ClusterReader
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.requests.topic_names import TopicNames
 
-__all__ = ["OnePass", "count_captures", "count_packets"]
+__all__ = ["OnePass"]
 
 
 class OnePass:
@@ -43,7 +52,7 @@ class OnePass:
 
         Args:
             captures: the open captures.
-            settings: the settings; those of the tables are added.
+            settings: the settings.
             tables: the tables to make.
             names: names of topics; those that are learned are added.
             quality: the counts are added here; it is complete at the end.
@@ -51,18 +60,36 @@ class OnePass:
                 anomalies, or rows come with exchanges that have them.
             with_ids: see :meth:`.RowAssembler.drain`.
         """
-        settings = settings.with_tables(tables.more, offsets=tables.offsets)
         if checks_crc is None:
             checks_crc = tables.anomalies or (tables.exchanges and tables.exchanges_have_crcs)
-        self.settings = settings
         self._captures = captures
         self._quality = quality
-        self.stages = settings.stages(
-            connections=tables.connections, every_anomaly=tables.anomalies, checks_crc=checks_crc
+        self._is_first = settings.shard.is_first
+        catalog = settings.catalog
+        self.extractors = Extractors(catalog, _fields_of(tables))
+        self.stages = Stages(
+            MessageReader(
+                catalog, Decoders(catalog), self.extractors.needed_fields, checks_crc=checks_crc
+            ),
+            catalog,
+            is_broker=settings.is_broker,
+            keep=_keep(settings.keep, tables),
+            memory=settings.memory.of_shard(settings.shard.count),
+            connections=tables.connections,
+            every_anomaly=tables.anomalies,
+            shard=settings.shard,
+            idle_ns=settings.idle_ns,
+            keylog=settings.keylog,
         )
-        self.assembler = settings.row_assembler(captures, names)
+        self.assembler = RowAssembler(catalog, self.extractors, captures, names)
         self._maker = RowMaker(
-            settings, tables, self.stages, captures, self.assembler, with_ids=with_ids
+            settings,
+            tables,
+            self.stages,
+            captures,
+            self.assembler,
+            self._cluster_reader(catalog, tables),
+            with_ids=with_ids,
         )
 
     def steps(
@@ -77,7 +104,7 @@ class OnePass:
 
         Raises CaptureError as :meth:`~kanalyze.capture.merge.MergedCaptures.batches` does.
         """
-        quality, is_first = self._quality, self.settings.shard.is_first
+        quality, is_first = self._quality, self._is_first
         for batch, events in self.stages.run(self._captures, close_connections=close_connections):
             if isinstance(batch, PacketBatch) and is_first and len(batch):
                 count_packets(quality, batch)
@@ -95,25 +122,36 @@ class OnePass:
         self._count_stages(quality)
         return self._maker.rows(events)
 
+    def _cluster_reader(self, catalog: Catalog, tables: Tables) -> ClusterReader | None:
+        """Return a reader of the facts that some tables need; None if none does."""
+        if not tables.more:
+            return None
+        from kanalyze.tables.cluster.reader import ClusterReader  # imported late: for other tables
+
+        return ClusterReader(catalog, self.extractors, tables.more, offsets=tables.offsets)
+
     def _count_stages(self, quality: CaptureQuality) -> None:
         stages = self.stages
         outcomes = stages.tls.outcomes(stages.counts.tls)
         quality.count_stages(stages.net, stages.counts, outcomes)
 
 
-def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
-    """Count the packets of a batch that is not empty."""
-    quality.packets += len(batch)
-    quality.captured_bytes += total(batch.captured_bytes)
-    quality.wire_bytes += total(batch.wire_bytes)
-    earliest_ns, latest_ns = bounds(batch.time_ns)
-    if earliest_ns == NO_TIME:
-        timed = [time_ns for time_ns in batch.time_ns if time_ns != NO_TIME]
-        quality.untimed_packets += len(batch) - len(timed)
-        if not timed:
-            return
-        earliest_ns = min(timed)
-    quality.count_times(earliest_ns, latest_ns)
+def _fields_of(tables: Tables) -> Mapping[tuple[int, str], Projection]:
+    """Return the fields that tables need whose lines belong to requests."""
+    if not tables.more:
+        return {}
+    from kanalyze.tables.cluster.reader import fields_of  # imported late: for other tables
+
+    return fields_of(tables.more, offsets=tables.offsets)
+
+
+def _keep(keep: KeepsBytes | None, tables: Tables) -> KeepsBytes | None:
+    """Return which messages keep their bytes, for the caller or for some tables."""
+    if RECORDS not in tables.more:
+        return keep
+    from kanalyze.tables.records.rows import has_records  # imported late: for other tables
+
+    return has_records if keep is None else lambda key: has_records(key) or keep(key)
 
 
 def _count_events(quality: CaptureQuality, events: BatchEvents) -> None:
@@ -123,13 +161,3 @@ def _count_events(quality: CaptureQuality, events: BatchEvents) -> None:
         # The net stage counts the anomalies of packets and TCP.
         if anomaly.kind not in NET_ANOMALIES:
             quality.count_anomaly(anomaly.kind, anomaly.length or 0)
-
-
-def count_captures(quality: CaptureQuality, captures: Captures) -> None:
-    """Count captures that were read to their end."""
-    quality.captures.extend(captures.names)
-    quality.dropped_packets = captures.dropped_packets
-    if captures.description is not None:
-        quality.count_description(captures.description)
-    for anomaly in captures.anomalies:
-        quality.count_anomaly(anomaly.kind, anomaly.length or 0)

@@ -1,11 +1,13 @@
 """What a run is given: settings, the captures it reads, and what its parts share.
 
-In: arguments of an analysis. Out: values for the stages and for what makes rows.
+In: arguments of an analysis. Out: values for the stages and for what makes rows. Neither is
+imported here: a capture without packets needs none of them, and they are a third of such a start.
 """
 
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
@@ -13,18 +15,11 @@ from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.kafka.codec.compiler import Decoders
-from kanalyze.kafka.session.message_reader import MessageReader
-from kanalyze.runtime.stages import Stages
 from kanalyze.tables.filters import parse_broker
 from kanalyze.tables.quality import CaptureQuality
-from kanalyze.tables.requests.extract import Extractors
-from kanalyze.tables.requests.row_assembler import RowAssembler
-from kanalyze.tables.requests.topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from typing import Self
 
     from kanalyze.capture.merge import MergeInput
     from kanalyze.common.paths import FileIdentity
@@ -33,20 +28,19 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.segment_columns import Shard
-    from kanalyze.runtime.stages import Captures, MemoryBounds
-    from kanalyze.tables.cluster.reader import ClusterReader
+    from kanalyze.runtime.memory import MemoryBounds
+    from kanalyze.runtime.stages import Captures
     from kanalyze.tables.filters import RowFilter
-    from kanalyze.tables.requests.topic_names import NameReader
+    from kanalyze.tables.requests.topic_names import TopicNames
     from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["AnalysisInputs", "AnalysisSettings", "CaptureInput", "RunContext", "broker_side"]
 
 
 class AnalysisSettings(NamedTuple):
-    """The validated arguments of an analysis that its stages and row assemblers need."""
+    """The validated arguments of an analysis that its runs need."""
 
     catalog: Catalog
-    extractors: Extractors
     is_broker: BrokerSide | None
     keep: KeepsBytes | None
     memory: MemoryBounds
@@ -57,73 +51,6 @@ class AnalysisSettings(NamedTuple):
     topic_ids: Mapping[bytes, str]
     keylog: KeyLog | None = None
     """The secrets that decrypt TLS; None for none. Its ``repr`` shows no secret."""
-
-    def stages(
-        self,
-        *,
-        connections: bool = False,
-        every_anomaly: bool = False,
-        checks_crc: bool = False,
-    ) -> Stages:
-        """Return new stages; ``checks_crc``: whether the CRCs of batches of records are checked."""
-        decoders, needed_fields = Decoders(self.catalog), self.extractors.needed_fields
-        return Stages(
-            MessageReader(self.catalog, decoders, needed_fields, checks_crc=checks_crc),
-            self.catalog,
-            is_broker=self.is_broker,
-            keep=self.keep,
-            memory=self.memory.of_shard(self.shard.count),
-            connections=connections,
-            every_anomaly=every_anomaly,
-            shard=self.shard,
-            idle_ns=self.idle_ns,
-            keylog=self.keylog,
-        )
-
-    def with_tables(self, tables: Collection[str], *, offsets: bool = True) -> Self:
-        """Return settings that also decode the fields of tables whose lines belong to requests.
-
-        For ``offsets`` see :class:`~kanalyze.runtime.table_rows.Tables`.
-        """
-        if not tables:
-            return self
-        from kanalyze.tables.cluster.reader import fields_of
-        from kanalyze.tables.records.rows import has_records  # imported late: for other tables
-
-        keep = self.keep
-        if "records" in tables:
-            user_keep = self.keep
-            keep = has_records
-            if user_keep is not None:
-                keep = lambda key: has_records(key) or user_keep(key)  # noqa: E731
-        extractors = Extractors(self.catalog, fields_of(tables, offsets=offsets))
-        return self._replace(keep=keep, extractors=extractors)
-
-    def cluster_reader(self, tables: Collection[str], *, offsets: bool) -> ClusterReader:
-        """Return a reader of the facts that some tables need."""
-        from kanalyze.tables.cluster.reader import ClusterReader  # imported late: for other tables
-
-        return ClusterReader(self.catalog, self.extractors, tables, offsets=offsets)
-
-    def name_stages(self, names: NameReader) -> Stages:
-        """Return new stages that decode only the names of topics."""
-        reader = MessageReader(self.catalog, Decoders(self.catalog), names.needed_fields)
-        return Stages(
-            reader,
-            self.catalog,
-            is_broker=self.is_broker,
-            memory=self.memory,
-            keylog=self.keylog,
-        )
-
-    def row_assembler(self, captures: Captures, names: TopicNames) -> RowAssembler:
-        """Return a new row assembler.
-
-        Args:
-            captures: where packets are.
-            names: names of topics; the assembler adds those that it learns.
-        """
-        return RowAssembler(self.catalog, self.extractors, captures, names)
 
 
 def broker_side(ports: Sequence[int], brokers: Sequence[str]) -> BrokerSide | None:
@@ -263,11 +190,17 @@ class RunContext:
         self.inputs = inputs
         self.quality = CaptureQuality()
         """The quality of the captures; complete at the end of the run."""
-        self.names = TopicNames(self._search_names)
-        """Names of topics by id: those that the user gave, and those that the run learned."""
-        for topic_id, name in settings.topic_ids.items():
-            self.names.learn(topic_id, name)
         self._filter = row_filter
+
+    @cached_property
+    def names(self) -> TopicNames:
+        """Names of topics by id: those that the user gave, and those that the run learned."""
+        from kanalyze.tables.requests.topic_names import TopicNames  # imported late: see above
+
+        names = TopicNames(self._search_names)
+        for topic_id, name in self.settings.topic_ids.items():
+            names.learn(topic_id, name)
+        return names
 
     def open(self) -> Captures:
         """Open the captures; raises CaptureError and UsageError.
@@ -302,10 +235,22 @@ class RunContext:
         captures = self.inputs.open_again()
         if captures is None:
             return
+        from kanalyze.kafka.codec.compiler import Decoders
+        from kanalyze.kafka.session.message_reader import MessageReader
+        from kanalyze.runtime.stages import Stages
         from kanalyze.tables.requests.topic_names import NameReader
 
-        names = NameReader(self.settings.catalog)
+        settings = self.settings
+        catalog = settings.catalog
+        names = NameReader(catalog)
+        stages = Stages(
+            MessageReader(catalog, Decoders(catalog), names.needed_fields),
+            catalog,
+            is_broker=settings.is_broker,
+            memory=settings.memory,
+            keylog=settings.keylog,
+        )
         with captures:
-            for _, step in self.settings.name_stages(names).run(captures):
+            for _, step in stages.run(captures):
                 for exchange in step.exchanges:
                     yield from names.names(exchange)

@@ -21,13 +21,13 @@ from kanalyze.common.garbage_collection import no_collection
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import load, save
-from kanalyze.errors import UsageError
 from kanalyze.kafka.session.events import ConnectionCounts, ConnectionSummary
 from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.proxy.streams import StreamsBehindProxies
 from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
 from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.runtime.memory import DEFAULT_MEMORY_BYTES, MemoryBounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,16 +48,7 @@ if TYPE_CHECKING:
     from kanalyze.tls.streams import DecryptedStreams
     from kanalyze.tls.watcher import TlsWatcher
 
-__all__ = [
-    "DEFAULT_MEMORY_BYTES",
-    "MIN_MEMORY_BYTES",
-    "NOT_INSTALLED",
-    "BatchEvents",
-    "Captures",
-    "MemoryBounds",
-    "Stages",
-    "TlsStage",
-]
+__all__ = ["NOT_INSTALLED", "BatchEvents", "Captures", "Stages", "TlsStage"]
 
 NOT_INSTALLED = "not_installed"
 """Outcome of connections if nothing is installed to use the secrets inside captures with."""
@@ -198,41 +189,6 @@ class TlsStage:
 
         keylog = KeyLog() if self._keylog is None else self._keylog
         return DecryptedStreams(keylog, 2 * self._most_bytes)
-
-
-DEFAULT_MEMORY_BYTES = 1 << 30
-MIN_MEMORY_BYTES = 32 << 20
-
-
-class MemoryBounds(NamedTuple):
-    """Limits of memory for connections in bytes.
-
-    The interpreter, the libraries, read buffers and rows that are being written take some 100 MiB
-    more. Tables of names and statistics have limits of their own.
-    """
-
-    reassembly_bytes: int
-    """Limit of open TCP connections, and of segments that wait for a lost one."""
-    undecided_bytes: int
-    """Limit of connections whose protocol is not known yet. In addition, TLS connections that are
-    decrypted or wait for secrets take up to twice as much, and watched handshakes and what proxies
-    put before a protocol half as much each."""
-    kafka_bytes: int
-    """Limit of incomplete messages, and of requests without a response."""
-
-    @classmethod
-    def of(cls, total_bytes: int) -> MemoryBounds:
-        """Divide ``total_bytes``; raises UsageError if that is too little to work with."""
-        if total_bytes < MIN_MEMORY_BYTES:
-            least = MIN_MEMORY_BYTES >> 20
-            raise UsageError(f"too little memory: {total_bytes} bytes (use at least {least} MiB)")
-        return cls(total_bytes // 2, total_bytes // 8, total_bytes * 3 // 8)
-
-    def of_shard(self, count: int) -> MemoryBounds:
-        """Return the limits of one of ``count`` parallel workers."""
-        return MemoryBounds(
-            self.reassembly_bytes // count, self.undecided_bytes // count, self.kafka_bytes // count
-        )
 
 
 class Captures(PacketLocations, Protocol):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.spec.rows.requests import Row
-    from kanalyze.tables.cluster.reader import ClusterFacts, ClusterLines
+    from kanalyze.tables.cluster.reader import ClusterFacts, ClusterLines, ClusterReader
     from kanalyze.tables.records.rows import RecordReader
     from kanalyze.tables.requests.row_assembler import RowAssembler
 
@@ -126,19 +126,21 @@ class RowMaker:
         stages: Stages,
         captures: Captures,
         assembler: RowAssembler,
+        reader: ClusterReader | None,
         *,
         with_ids: bool = False,
     ) -> None:
-        """For ``with_ids`` see :meth:`.RowAssembler.drain`."""
+        """For ``with_ids`` see :meth:`.RowAssembler.drain`.
+
+        ``reader`` reads the facts of the tables whose lines belong to requests, if there are any.
+        """
         self._settings = settings
         self._tables = tables
         self._stages = stages
         self._captures = captures
         self._assembler = assembler
         self._with_ids = with_ids
-        self._reader = None
-        if tables.more:
-            self._reader = settings.cluster_reader(tables.more, offsets=tables.offsets)
+        self._reader = reader
         self._reported_anomalies = 0
         """Number of the anomalies of captures that have rows."""
 

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import UsageError
-from kanalyze.queries.files import built_in, find_query
+from kanalyze.queries.files import built_in, derived, find_query
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def referenced_tables(query: Query) -> frozenset[str]:
 
 def referenced_derived_tables(query: Query) -> list[str]:
     """Return the derived tables that a query uses and that should be stored, in order."""
-    return [name for name in _views_of(_tree(query)) if built_in("tables")[name].is_stored]
+    return [name for name in _views_of(_tree(query)) if derived()[name].is_stored]
 
 
 def referenced_names(query: Query) -> frozenset[str]:
@@ -150,7 +150,7 @@ def _views_of(tree: Any, tables: Container[str] = ()) -> dict[str, Any]:
     """
     from sqlglot import exp
 
-    views = built_in("tables")
+    views = derived()
     views_used: dict[str, Any] = {}
 
     def visit(node: Any) -> None:
@@ -282,10 +282,12 @@ def _list(generator: Any, node: Any) -> str:
 
 
 def _function(generator: Any, node: Any) -> str:
-    """Translate DuckDB's ``histogram``, which Spark does not have; other functions unchanged.
+    """Translate functions of DuckDB that Spark does not have; others unchanged.
 
-    (Spark's ``histogram_numeric`` makes bins of its own.)
+    (Spark's ``histogram_numeric`` makes bins of its own; its timestamps have microseconds.)
     """
+    if node.name.lower() == "make_timestamp_ns":
+        return f"TIMESTAMP_MICROS({generator.sql(node.expressions[0])} DIV 1000)"
     if node.name.lower() != "histogram":
         return str(generator.anonymous_sql(node))
     values = f"COLLECT_LIST({generator.sql(node.expressions[0])})"

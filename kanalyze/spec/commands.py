@@ -56,6 +56,7 @@ examples:
   kanalyze records --api Fetch --values broker.pcap
   kanalyze records --values --format jsonl broker.pcap | jq -r .value
   kanalyze records --search order-4711 captures/
+  kanalyze records --values --schemas schemas/ broker.pcap
   kanalyze records --columns topic,partition,offset,delay_ns --api Fetch --format csv broker.pcap
   kanalyze records -o records.parquet captures/
 """
@@ -97,8 +98,9 @@ examples:
 """
 
 _SQL_EXAMPLES = """\
-The tables are requests, connections and anomalies; the views partitions and errors have one line
-for each entry of those lists of requests. SQL is DuckDB's.
+The tables are requests, connections, anomalies, groups, metadata, records and capture_quality; the
+views partitions and errors have one line for each entry of those lists of requests, flows sums them
+up by client and topic. SQL is DuckDB's.
 
 examples:
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
@@ -106,6 +108,18 @@ examples:
   kanalyze sql --tables
   kanalyze sql --query rebalances captures/
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
+"""
+
+_FLOWS_EXAMPLES = """\
+A line has the requests of one client about one topic in one direction, at all brokers or, with
+--by, at each. Bytes on the wire are those of all requests and responses: a request with several
+topics is divided by their bytes of records. PRICES.csv has columns of --by, with globs, and per_gb
+(10^9 bytes on the wire) or per_million_requests; the first line that matches a flow counts.
+
+examples:
+  kanalyze flows broker.pcap
+  kanalyze flows --by client_id,group_id,topic,broker_ip captures/
+  kanalyze flows --by principal --price PRICES.csv -o chargeback.csv captures/
 """
 
 _COMPARE_EXAMPLES = """\
@@ -219,12 +233,23 @@ _CAPTURE_OUTPUT: Group = {
     "-o, --output FILE": "the capture to write, a pcapng file",
     "--force": "replace FILE even if it is a capture",
 }
-_FINDINGS: Group = {
+_THRESHOLD: Group = {
     "--threshold NAME=NUMBER ...": "set a threshold of a finding, such as "
     "throttled.least_requests=10",
+}
+_OF_FINDING: Group = {
+    "--finding NAME ...": "only the rows that a finding is about: its number in kanalyze report "
+    "with the same filters, or its name, such as unanswered; unanswered:2 is the second of them",
+    **_THRESHOLD,
+}
+_FINDINGS: Group = {
+    **_THRESHOLD,
     "--queries DIR": "a folder with more findings to search for, NAME.sql",
 }
 _REPORT: Group = {
+    "--sections NAME,...": "for text and md: show these sections, such as apis,over_time, or all "
+    "(default: for text those that matter for what was found; the report names the others)",
+    "--brief": "for text: at most ten lines",
     f"--sort {{{','.join(SORTS)}}}": "for text and md: sort the lines of tables "
     "by this figure, in descending order; p50 and so on are latencies (default: the order in JSON)",
     "--limit N": "for text and md: show at most N lines of each table (default: 5 to 40, depending "
@@ -379,6 +404,7 @@ COMMANDS = {
             "--limit N": "write at most N rows",
             "--wireshark": "instead of rows, write the display filter that shows their packets in "
             "Wireshark; one filter for each capture",
+            **_OF_FINDING,
             **_INPUT,
             **_JOBS,
         },
@@ -392,10 +418,14 @@ COMMANDS = {
             "--max-records N": "read at most N records of a batch; a row with the problem "
             "too_many_records replaces the others (default: 4 per byte of the batch on the wire, "
             "at least 1000; no valid batch has more)",
+            "--schemas DIR": "a folder of schemas, as the REST interface of a schema registry has "
+            "them: JSON of /schemas, ID.avsc, ID.proto; names subjects and versions and, with "
+            "--values, writes Avro, Protobuf and JSON by them",
             "--search BYTES": "only records with this text, or these bytes (hex:00ff), in the key, "
             "the value or a header's value; the column found_in says where. Rows of unreadable "
             "batches are kept",
             **_OUTPUT,
+            **_OF_FINDING,
             **_INPUT,
         },
         _READING,
@@ -409,6 +439,7 @@ COMMANDS = {
             "(KIP-673); text: a tree with byte offsets; default: by the ending of FILE; jsonl on "
             "standard output",
             "--all": "with text: do not shorten arrays, texts or bytes",
+            **_OF_FINDING,
             **_INPUT,
         },
         _READING,
@@ -416,7 +447,7 @@ COMMANDS = {
     "connections": Command(
         "write one row per TCP connection",
         _CONNECTIONS_EXAMPLES,
-        {**_OUTPUT, **_INPUT},
+        {**_OUTPUT, **_OF_FINDING, **_INPUT},
         {
             **_SETTINGS,
             _FILTERS: {
@@ -464,6 +495,23 @@ COMMANDS = {
         },
         _READING,
     ),
+    "flows": Command(
+        "write who sends how much to whom, by client, group, topic and direction",
+        _FLOWS_EXAMPLES,
+        {
+            "--by A,B,...": "columns to sum by: traffic, direction, client_id, client_ip, "
+            "principal, group_id, client_software_name, client_software_version, topic, topic_id, "
+            "broker_ip, broker_port (default: traffic,client_id,group_id,direction,topic)",
+            "--price FILE": "prices, as CSV: adds the column cost",
+            **_OUTPUT_FILE,
+            "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
+            "standard output",
+            **_INPUT,
+            **_JOBS,
+        },
+        _READING,
+        defaults={"by": "traffic,client_id,group_id,direction,topic"},
+    ),
     "compare": Command(
         "show what differs between two captures",
         _COMPARE_EXAMPLES,
@@ -505,8 +553,7 @@ COMMANDS = {
             **_CAPTURE_OUTPUT,
             "--around TIME": "also the packets of the same connections up to this long before and "
             "after each request, such as 2s",
-            "--finding NAME ...": "only the requests or connections that a finding of kanalyze "
-            "report is about, such as unanswered",
+            **_OF_FINDING,
             "--with-handshake": "also the beginning of the connections: TCP and TLS handshakes, "
             "ApiVersions, SASL",
             "--whole-connections": "all packets of the connections that have selected requests",

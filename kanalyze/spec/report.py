@@ -19,9 +19,14 @@ __all__ = [
     "BEFORE_CHARTS",
     "FINDING",
     "LATENCY_SUMMARY",
+    "MOST_SECTIONS",
+    "OVER_TIME",
     "PARTS",
+    "SECTIONS",
+    "SECTIONS_BY_CONCERN",
     "SHARED",
     "TABLES",
+    "USUAL_SECTIONS",
     "DeclaredColumn",
     "DeclaredTable",
     "Part",
@@ -409,11 +414,11 @@ _TOPICS = DeclaredTable(
     columns=(
         _TOPIC,
         DeclaredColumn("produces", "produce_requests", rank=1),
-        DeclaredColumn("records", "produced_records"),
+        DeclaredColumn("records in", "produced_records"),
         DeclaredColumn("acked", "acknowledged_records", "acknowledged", rank=2),
         DeclaredColumn("bytes in", "produced_bytes"),
         DeclaredColumn("fetches", "fetch_requests", rank=1),
-        DeclaredColumn("records", "fetched_records"),
+        DeclaredColumn("records out", "fetched_records"),
         DeclaredColumn("bytes out", "fetched_bytes"),
         _ERRORS,
     ),
@@ -563,10 +568,10 @@ _PARTITIONS = DeclaredTable(
         _TOPIC,
         DeclaredColumn("partition", "partition"),
         DeclaredColumn("produces", "produce_requests", rank=1),
-        DeclaredColumn("records", "produced_records"),
+        DeclaredColumn("records in", "produced_records"),
         DeclaredColumn("bytes in", "produced_bytes"),
         DeclaredColumn("fetches", "fetch_requests", rank=1),
-        DeclaredColumn("records", "fetched_records"),
+        DeclaredColumn("records out", "fetched_records"),
         DeclaredColumn("bytes out", "fetched_bytes"),
         DeclaredColumn("high watermark", "high_watermark", rank=2),
     ),
@@ -760,6 +765,28 @@ BEFORE_CHARTS = (
 )
 AFTER_CHARTS = (_WORST_TIMES, _VERSIONS, _CODECS, _SLOWEST)
 """The tables for people, in the order in which they see them."""
+OVER_TIME = "over_time"
+"""The section with the charts."""
+SECTIONS = (
+    *(table.name for table in BEFORE_CHARTS),
+    OVER_TIME,
+    *(table.name for table in AFTER_CHARTS),
+)
+"""The sections of a report for people, in order. ``--sections`` names them."""
+MOST_SECTIONS = 5
+"""Number of sections that a terminal shows without ``--sections``."""
+USUAL_SECTIONS = ("apis", "errors", "clients", "topics", "latency_parts", *SECTIONS)
+"""The sections in the order in which they matter where nothing was found; some are named twice."""
+SECTIONS_BY_CONCERN = {
+    "error_name": ("errors",),
+    "group_id": ("groups",),
+    "broker": ("brokers",),
+    "topic": ("topics",),
+    "client_id": ("clients",),
+    "client_ip": ("clients",),
+    "api_name": ("apis",),
+}
+"""The sections that matter for a finding, by what it concerns; its query may name others."""
 
 # -- the whole report -----------------------------------------------------------------------------
 
@@ -802,6 +829,7 @@ finding object one thing that is wrong
     first_packet count? number of a packet to begin with, from 1; null: none
     command text(requests|connections|anomalies) the command of kanalyze that shows its rows
     options texts options of that command
+    see texts sections of the report for people that show more of it
     cause object? the finding that explains it, which comes before it; null: no known cause
         name text its kind
         number count its number in this list, from 1

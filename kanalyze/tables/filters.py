@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
 
 __all__ = [
+    "KEY_COLUMNS",
     "BrokerAddress",
+    "FoundRows",
     "NamedApis",
     "NamedPartition",
     "RowFilter",
@@ -179,6 +181,17 @@ class NamedApis(NamedTuple):
     """The names in lower case."""
 
 
+class FoundRows(NamedTuple):
+    """Rows that a query found: requests, and connections with all of their requests."""
+
+    requests: frozenset[tuple[str | int | None, ...]]
+    """Values of :data:`KEY_COLUMNS`."""
+    connections: frozenset[tuple[str, int]]
+    """Connections, and their numbers among those of the same ends."""
+    all_connections: frozenset[tuple[str, int]]
+    """These, and those of the requests."""
+
+
 class TimeOfDay(NamedTuple):
     """A time whose day is not known yet."""
 
@@ -265,6 +278,10 @@ class RowFilter:
         since = of_known(max, first_ns, self.get("since"))
         until = of_known(min, until_ns, self.get("until"))
         return RowFilter({**self._values, "since": since, "until": until})
+
+    def among(self, found: FoundRows) -> RowFilter:
+        """Return this filter, restricted to rows that were found."""
+        return RowFilter({**self._values, "found_connections": found, "found_rows": found})
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -573,7 +590,27 @@ def _began_until(until_ns: int, *times: int | None) -> bool:
     return False
 
 
+def _is_on_found(found: FoundRows, connection: str | None, number: int | None) -> bool:
+    return (connection, number) in found.all_connections
+
+
+def _is_found(found: FoundRows, *key: str | int | None) -> bool:
+    return key[:2] in found.connections or key in found.requests
+
+
+KEY_COLUMNS = (
+    "connection",
+    "connection_number",
+    "correlation_id",
+    "request_start_ns",
+    "response_start_ns",
+    "request_packet",
+    "response_packet",
+)
+"""Columns whose values together are those of one request."""
 _CONDITIONS = {
+    "found_connections": _Condition(_is_on_found, KEY_COLUMNS[:2]),
+    "found_rows": _Condition(_is_found, KEY_COLUMNS),
     "api": _Condition(
         _has_api,
         ("api_key", "api_name"),
@@ -626,6 +663,7 @@ _END_COLUMNS = {
     name: _CONDITIONS[name].columns for name in ("client_ip", "broker", "port", "connection")
 }
 _CONNECTION_COLUMNS = _END_COLUMNS | {
+    "found_connections": KEY_COLUMNS[:2],
     "client_id": ("client_id",),
     "since": ("end_ns",),
     "until": ("start_ns", "end_ns"),

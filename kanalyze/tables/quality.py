@@ -15,7 +15,6 @@ from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import make, save
 from kanalyze.common.times import format_time
-from kanalyze.kafka.session.events import UnknownTotal
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import NO_TIME
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kanalyze.capture.file_metadata import FileMetadata
-    from kanalyze.kafka.session.events import ConnectionCounts
+    from kanalyze.kafka.session.events import ConnectionCounts, UnknownTotal
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.layer_stats import NetCounters
     from kanalyze.spec.rows.anomalies import QualityFact
@@ -423,6 +422,8 @@ def _add_anomalies(
 def _add_ports(
     totals: dict[str, UnknownTotal], others: dict[str, UnknownTotal]
 ) -> dict[str, UnknownTotal]:
+    from kanalyze.kafka.session.events import UnknownTotal  # imported late: with all of a session
+
     for port, other in others.items():
         totals.setdefault(port, UnknownTotal()).add(other.connections, other.packets, other.bytes)
     return totals
@@ -485,6 +486,8 @@ def _anomalies_of(value: object) -> dict[AnomalyKind, AnomalyTotal]:
 
 
 def _unknown_of(value: object) -> dict[str, UnknownTotal]:
+    from kanalyze.kafka.session.events import UnknownTotal
+
     totals = _object_of(value).items()
     return {
         _port_of(port): make(UnknownTotal, tuple(_counts_of(total, 3))) for port, total in totals

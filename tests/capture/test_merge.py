@@ -201,6 +201,25 @@ def test_captures_without_packets_come_last(tmp_path):
     assert merged.names == [str(tmp_path / name) for name in ("b.pcap", "a.pcap", "c.pcapng")]
 
 
+@pytest.mark.parametrize("kinds", ["", "p", "ep", "pe", "ee", "eep", "f", "e|f", "e|g", "ee|gfg"])
+def test_whether_captures_have_packets_is_known_before_they_are_read(kinds, tmp_path):
+    """``e`` is an empty capture in a file, ``p`` one with packets; ``g`` and ``f`` are streams."""
+    files, streams = [], []
+    packets = [packet("x", 0), packet("y", 5)]
+    for at, kind in enumerate(kinds.replace("|", "")):
+        data = pcap_file(packets if kind in "pf" else [])
+        if kind in "fg":
+            streams.append(io.BytesIO(data))
+        else:
+            files.append(tmp_path / f"{at}.pcap")
+            files[-1].write_bytes(data)
+    captures = MergedCaptures([*files, *streams])
+    assert captures.have_packets() == bool({*kinds} & {*"pf"})
+    numbers = [number for batch in captures.batches() for number in batch.number]
+    assert numbers == list(range(1, 1 + 2 * sum(kind in "pf" for kind in kinds)))
+    assert len(captures.names) == len(files) + len(streams)
+
+
 def test_an_anomaly_of_a_capture_has_its_name(tmp_path):
     write(tmp_path, {"a.pcap": [packet("a", 1)], "b.pcap": [packet("b", 2)]})
     cut = (tmp_path / "a.pcap").read_bytes() + b"1234"

@@ -46,7 +46,7 @@ RARELY_NEEDED = {
 }
 """Modules that a pcap file with only Kafka 0.8 and later over TCP does not need."""
 
-MAX_MODULES_OF_REQUESTS = 150
+MAX_MODULES_OF_REQUESTS = 149
 """Modules of kanalyze, packages among them, that ``requests -o x.csv`` of a pcap file loads."""
 
 STANDARD_OF_HELP = (
@@ -192,6 +192,22 @@ def test_rows_in_a_file_need_neither_tables_for_people_nor_what_explains_failure
         *("kanalyze.render.table", "kanalyze.render.header"),
         "kanalyze.kafka.codec.interpreter",
     }
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        *(("requests", "-o", "{folder}/x.csv"), ("connections", "-o", "{folder}/x.jsonl")),
+        *(("records", "--format", "jsonl"), ("anomalies", "--format", "csv")),
+    ],
+)
+def test_where_there_are_no_packets_nothing_is_imported_that_reads_them(argv, tmp_path):
+    (tmp_path / "empty.pcap").write_bytes(pcap_file([]))
+    words = [word.format(folder=tmp_path) for word in argv]
+    read = imported(*words, CAPTURE) - imported(*words, str(tmp_path / "empty.pcap"))
+    stages = ("net.headers", "net.tcp.reassembly", "kafka.session.tracker", "runtime.stages")
+    others = ("tables.requests.extract", "tables.requests.row_assembler")
+    assert read >= {f"kanalyze.{name}" for name in (*stages, *others)}
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ REFUSED = {
     "report --error NOT_LEADER {errors}": "'NOT_LEADER'; did you mean NOT_LEADER_OR_",
     "report --partition orders {errors}": "not a partition: 'orders' (such as 3 or orders-3)",
     "report -o r.csv {errors}": "cannot tell the format of 'r.csv' from its ending; give --format",
-    "report --format json --sort p99 {errors}": "--sort and --limit work for text and md only: j",
-    "report -o r.html --limit 3 {errors}": "--sort and --limit work for text and md only: html has",
+    "report --format json --sort p99 {errors}": "--sort works for text and md only: j",
+    "report -o r.html --limit 3 {errors}": "--limit works for text and md only: html has",
     "report --json - --format md {errors}": "--json - and --format md would both use standard",
     "report -- --slowr-than": "--slowr-than: no such file",
     "report --client-id=--odd --topic '-- odd --' /no/file": "/no/file: no such file",
@@ -88,7 +88,7 @@ REFUSED = {
     "batch captures/ --out a --queries {queries}": "query 'wrong': ",
     "batch captures/ --out a --master nowhere": "not a Spark master: 'nowhere'",
     "batch captures/ --out a --json no/such/report.json": "no/such",
-    "batch captures/ --out a --format json --sort p99": "--sort and --limit work for text and md",
+    "batch captures/ --out a --format json --sort p99": "--sort works for text and md",
     "batch captures/ --out a --format md --json -": "--json - and --format md would both use",
 }
 """Words of a command, and what its message has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def test_the_report_is_text_on_standard_output(fake, capsys):
     assert main(["report", "x.pcap"]) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith("x.pcap\n")
+    assert captured.out.startswith("verdict: nothing wrong was found in ")
     assert "Requests by API" in captured.out
     assert "NOT_LEADER_OR_FOLLOWER" in captured.out
     assert captured.err == ""
@@ -94,6 +95,7 @@ def test_one_run_can_write_all_formats(capfd, tmp_path):
 def test_sort_and_limit_apply_to_tables_and_not_to_json(report_format, capfd, tmp_path):
     target = tmp_path / "r.json"
     words = ["--format", report_format, "--sort", "errors", "--limit", "2", "--json", str(target)]
+    words += ["--sections", "all"]
     report = report_in(capfd, *words, ERRORS)
     assert "Clients by API, by errors" in report
     table = report.partition("Clients, by errors\n")[2].partition("\nBusiest")[0]
@@ -113,6 +115,44 @@ def test_the_limit_is_the_number_of_slowest_requests(capfd, tmp_path):
     # The heading has two lines.
     rows = report.partition("Slowest requests")[2].partition("Wireshark")[0]
     assert sum(line.startswith("| ") for line in rows.splitlines()) == 12 + 2
+
+
+@pytest.mark.parametrize("report_format", ["text", "md"])
+def test_sections_are_those_that_are_named(report_format, fake, capsys):
+    words = ["--format", report_format, "--sections", "brokers,apis", "x.pcap"]
+    assert main(["report", *words]) == 0
+    out = capsys.readouterr().out
+    at = [out.index(title) for title in ("Requests by API", "Brokers")]
+    assert at == sorted(at)
+    assert "clients" not in out
+    assert "Over time" not in out
+
+
+def test_a_brief_report_has_no_tables(fake, capsys):
+    assert main(["report", "--brief", "x.pcap"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("verdict: ")
+    assert len(lines) <= 10
+    assert "Requests by API" not in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--sections", "api"], "no section of a report: 'api'; did you mean apis?"),
+        (["--sections", ""], "no section of a report: ''; there are apis, "),
+        (["--brief", "--limit", "3"], "--brief has no tables, so --limit has no effect"),
+        (["--brief", "--format", "md"], "--brief works for text only"),
+        (
+            ["--sections", "apis", "--format", "json"],
+            "--sections works for text and md only: json has all sections and lines",
+        ),
+    ],
+)
+def test_sections_that_there_are_not_are_refused(words, message, fake, capsys):
+    with suppress(SystemExit):
+        assert main(["report", *words, "x.pcap"]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_failing_query_of_a_user_costs_that_query(fake, capsys, tmp_path):
@@ -136,8 +176,8 @@ def test_a_page_is_written_in_addition_to_the_report(
     findings = json.loads(report.read_text())["findings"]
     assert {finding["name"] for finding in findings} == {"too_large"}
     out = capsys.readouterr().out.replace("\\\n", "")
-    assert "1 of 1 Produce requests refused; client id aiokafka-too-large" in out
-    assert "captures/errors.pcapng --client-id aiokafka-too-large" in " ".join(out.split())
+    assert "1 of 1 Produce requests refused; client aiokafka-too-large" in out
+    assert "captures/errors.pcapng --finding too_large" in " ".join(out.split())
 
 
 def test_a_capture_without_faults_has_no_findings(

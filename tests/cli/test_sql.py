@@ -9,6 +9,8 @@ import pytest
 
 from kanalyze.cli.main import main
 from kanalyze.queries.files import words_of
+from kanalyze.spec.commands import COMMANDS
+from kanalyze.spec.rows.tables import SQL_TABLES
 from tests.support.captures import path
 
 if TYPE_CHECKING:
@@ -59,9 +61,26 @@ def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == [
         *("requests", "connections", "anomalies", "groups", "metadata", "records"),
-        *("capture_quality", "partitions", "errors"),
+        *("capture_quality", "partitions", "errors", "flows"),
     ]
     assert any(line.startswith("  committed_offset ") for line in lines)
+
+
+def test_tables_are_shown_though_most_are_only_made_when_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = [table.name for table in SQL_TABLES.values()]
+    assert main(["sql", CAPTURE, "SHOW TABLES"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", *expected]
+    target = tmp_path / "tables.jsonl"
+    assert main(["sql", CAPTURE, "show\ntables;", "-o", str(target)]) == 0
+    assert [json.loads(line)["name"] for line in target.read_text().splitlines()] == expected
+
+
+def test_the_help_names_all_tables() -> None:
+    text = COMMANDS["sql"].examples.partition("examples:")[0]
+    assert SQL_TABLES.keys() <= words_of(text.replace("'", ""))
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.common.times import (
+    ROUND_WIDTHS_NS,
     format_time,
     parse_duration_ns,
     parse_time_ns,
     parse_time_of_day_ns,
+    round_width_ns,
 )
 from kanalyze.errors import UsageError
+from kanalyze.queries.files import built_in
 
 START_NS = 1_769_851_800_000_000_000  # 2026-01-31T09:30:00Z
 
@@ -115,3 +120,22 @@ def test_a_text_that_is_no_duration_is_refused(text):
 )
 def test_a_time_of_day_is_distinguished_from_other_times(text, expected_ns):
     assert parse_time_of_day_ns(text) == expected_ns
+
+
+# -- round widths ---------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 10**20), st.sampled_from(ROUND_WIDTHS_NS))
+def test_a_round_width_is_the_smallest_multiple_that_suffices(least_ns: int, unit_ns: int) -> None:
+    width_ns = round_width_ns(least_ns, unit_ns)
+    assert width_ns >= least_ns
+    assert width_ns % unit_ns == 0
+    fitting = [w for w in ROUND_WIDTHS_NS if w >= least_ns and w % unit_ns == 0]
+    assert width_ns == min(fitting, default=-(-least_ns // unit_ns) * unit_ns)
+
+
+def test_the_spans_of_a_report_have_the_same_round_widths() -> None:
+    text = built_in("tables")["time_buckets"].sql
+    (listed,) = re.findall(r"unnest\(\[([\d,\s]+)\]\)", text)
+    assert [int(width) * 10**6 for width in listed.split(",")] == list(ROUND_WIDTHS_NS)
+    assert list(ROUND_WIDTHS_NS) == sorted(set(ROUND_WIDTHS_NS))

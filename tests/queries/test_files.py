@@ -21,7 +21,7 @@ def test_a_file_has_a_title_a_description_and_parameters(tmp_path: Path) -> None
     }
 
 
-@pytest.mark.parametrize("kind", ["macros", "tables", "report", "questions"])
+@pytest.mark.parametrize("kind", ["macros", "tables", "views", "report", "questions"])
 def test_every_built_in_query_has_a_title(kind: str) -> None:
     assert built_in(kind)
     for query in built_in(kind).values():
@@ -29,7 +29,7 @@ def test_every_built_in_query_has_a_title(kind: str) -> None:
         assert len(query.title) < 90, query.name
 
 
-@pytest.mark.parametrize("kind", ["tables", "report", "questions", "findings", "page"])
+@pytest.mark.parametrize("kind", ["tables", "views", "report", "questions", "findings", "page"])
 def test_no_built_in_query_rounds_to_a_number_of_decimals(kind: str) -> None:
     # Engines, and DuckDB's releases, differ there: round(0.15, 1) is 0.1 or 0.2.
     assert built_in(kind)

@@ -406,10 +406,9 @@ def hot_partition() -> Any:
 
 @fault("hot_client", "96 % of the bytes of 6 clients that produce: 120000 B")
 def hot_client() -> Any:
-    sizes = [("hot", 120_000), *((f"cool-{n}", 1_000) for n in range(5))]
-    return [
-        request(client_id=name, request_bytes=size, response_bytes=0) for name, size in sizes
-    ], []
+    sizes = [("hot", 60_000), *((f"cool-{n}", 1_000) for n in range(5))]
+    rows = [request(client_id=name, request_bytes=size, response_bytes=0) for name, size in sizes]
+    return [*rows, request(S, client_id="hot", request_bytes=60_000, response_bytes=0)], []
 
 
 @fault("slow_network", "20 of 21 requests took 12.0 ms on average, of which round trips 8.0 ms; 1")
@@ -519,7 +518,11 @@ LIMITS = {
         "least_partitions": (6, 7),
         "least_bytes": (50_000, 50_001),
     },
-    "hot_client": {"least_ratio": (5.76, 5.77), "least_clients": (6, 7)},
+    "hot_client": {
+        "least_ratio": (5.76, 5.77),
+        "least_clients": (6, 7),
+        "least_bytes_per_s": (120_000, 120_001),
+    },
     **{kind: {"least_requests": (3, 4)} for kind in REFUSALS},
 }
 """Thresholds of a kind: the last at which its fault is found, and one at which it is not."""

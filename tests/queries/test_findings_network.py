@@ -30,7 +30,7 @@ from tests.support.packets import Packet, pcap_file
 from tests.support.rows import partition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 ALSO_ALLOWED = {
@@ -966,6 +966,25 @@ def test_a_slow_broker_is_slow_from_its_first_slow_request_to_its_last() -> None
     [finding] = findings("slow_broker", {"requests": rows})
     assert (finding.first_time_ns, finding.last_time_ns) == (START_NS + 50 * S, START_NS + 69 * S)
     assert finding.what.startswith("20 of 100 requests took more than 10.0 ms")
+
+
+def test_a_few_late_answers_and_one_pause_are_no_slow_broker() -> None:
+    def found(late: Callable[[int], bool]) -> int:
+        """Which of 1000 requests, ten a second, are late."""
+        others, own = (
+            [
+                request(n * S // 10, broker_ip=ip, latency_ns=10 * MS, broker_time_ns=None)
+                for n in range(1000)
+            ]
+            for ip in "12"
+        )
+        rows = [row._replace(latency_ns=90 * MS) if late(n) else row for n, row in enumerate(own)]
+        return len(findings("slow_broker", {"requests": [*others, *rows]}))
+
+    assert found(lambda n: n % 25 == 0)
+    assert not found(lambda n: n % 50 == 0), "two in a hundred, where chance makes it one"
+    assert not found(lambda n: n < 20), "all within two seconds"
+    assert found(lambda n: n < 35)
 
 
 def test_brokers_that_copy_partitions_are_no_clients_with_much_traffic() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from tests.support.packets import START_NS
 from tests.support.timeline import Timeline
 from tests.support.traffic import (
     Part,
@@ -86,10 +87,11 @@ ELSEWHERE = Worker("produce", "shop", 0.1, ("10.0.0.3", 9092))
 
 
 @pytest.mark.parametrize(
-    ("timeline", "words"),
+    ("timeline", "until_s", "words"),
     [
         (
             working(*TEAM, ELSEWHERE, still_s=(5, 11)),
+            11,
             (
                 "no response for 6.0 s; 4 requests on 4 connections of 4 of its 4 clients "
                 "(auditor, reader, shop) waited, 4 answered within 1 s then; 0 retransmissions "
@@ -98,6 +100,7 @@ ELSEWHERE = Worker("produce", "shop", 0.1, ("10.0.0.3", 9092))
         ),
         (
             working(Worker("heartbeat", "lonely", 0.2), still_s=(2, 5.5)),
+            5.5,
             (
                 "no response for 3.7 s; 1 request on 1 connection of 1 of its 1 client (lonely) "
                 "waited, 1 answered within 1 s then; 0 retransmissions meanwhile"
@@ -106,12 +109,24 @@ ELSEWHERE = Worker("produce", "shop", 0.1, ("10.0.0.3", 9092))
     ],
 )
 def test_a_broker_that_answers_nobody_for_a_while_stood_still(
-    timeline: Timeline, words: str, tmp_path: Path
+    timeline: Timeline, until_s: float, words: str, tmp_path: Path
 ) -> None:
     found = timeline.findings(tmp_path, "broker_stood_still", "unanswered", "slow_broker")
     assert (found[0].name, found[0].what) == ("broker_stood_still", words)
     assert found[0].concerns == {"broker": "10.0.0.2:9092"}
-    assert found[0].first_time_ns is not None
+    assert found[0].last_time_ns == START_NS + until_s * 1e9
+
+
+def test_ports_of_one_broker_are_no_other_brokers(tmp_path: Path) -> None:
+    inside = tuple(worker._replace(broker=("10.0.0.2", 9096)) for worker in TEAM[:2])
+    timeline = working(*inside, *TEAM, still_s=(5, 8))
+    found = timeline.findings(tmp_path, "broker_stood_still")
+    assert [
+        (finding.concerns["broker"], finding.what.rpartition("; ")[2]) for finding in found
+    ] == [
+        ("10.0.0.2:9092", "port 9096 of that address too"),
+        ("10.0.0.2:9096", "port 9092 of that address too"),
+    ]
 
 
 def test_brokers_that_stand_still_together_are_told_of_each_other(tmp_path: Path) -> None:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import kanalyze
-from kanalyze.cli.capture_commands import rows_of_finding
 from kanalyze.cli.main import main
+from kanalyze.queries.named_findings import with_command
 from tests.support.captures import TROUBLED, WHOLE, path, request_log, truth
 from tests.support.findings import findings_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from kanalyze.queries.findings import Finding
-    from kanalyze.spec.rows.requests import Row
+    from pathlib import Path
 
 FAULTS = [name for name in WHOLE if "fault" in truth(name)]
 WITH_FINDINGS = [*FAULTS, "errors", "sasl", "tls", "old-0-8-2-2"]
@@ -139,53 +137,93 @@ def test_figures_match_the_counts_of_broker_and_clients(name: str) -> None:
         assert words in what
 
 
+SAYS_ROWS = re.compile(r"(?:of )?(\d+) ")
+"""The number of rows in the text of a finding."""
+COUNTS_OTHER_THINGS = {
+    *("growing_lag", "hot_client", "hot_partition", "rebalances"),
+    *("capture_snapped", "capture_twice", "tls_certificate_expires"),
+}
+
+
+def rows_shown(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, str]]:
+    assert main([*words, "--format", "csv"]) == 0
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
 @pytest.mark.few(10)
-@pytest.mark.parametrize("name", WITH_FINDINGS)
-def test_the_command_of_a_finding_shows_its_rows(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert findings_in(name)
-    for finding in findings_in(name):
-        column = COLUMN[finding.command]
-        words = [finding.command, str(path(name)), *finding.options]
-        assert main([*words, "--format", "csv", "--columns", column]) == 0
-        lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-        assert str(finding.first_packet) in {line[column] for line in lines}
-
-
-COUNTS = re.compile(
-    r"(?:99 % of )?(\d+) (?:of \d+ )?(?:"
-    r"(?:\w+ )?requests?(?: refused| took| in |, | of versions)|responses? throttled"
-    r"|without an answer|gaps? without requests|sessions not found|answers? [A-Z]|within)"
-)
-"""The number of requests in the text of a finding."""
-COUNT_NO_REQUESTS = {"growing_lag", "hot_client", "hot_partition", "rebalances"}
-
-
-@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "name", [*WITH_FINDINGS, *(name for name in TROUBLED if "fault" in truth(name))]
 )
-def test_the_filter_of_a_finding_selects_all_requests_that_it_counted(name: str) -> None:
-    """The time range of the filter has to begin at the requests: responses come later."""
-    found = [finding for finding in findings_in(name) if finding.command == "requests"]
-    rows = list(kanalyze.requests(path(name))) if found else []
+def test_the_command_of_a_finding_shows_exactly_its_rows(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [finding for finding in findings_in(name) if finding.command in COLUMN]
+    assert found or name not in WITH_FINDINGS
     for finding in found:
-        row_filter = rows_of_finding(finding.to_dict())
-        selected = [row for row in rows if row_filter.matches(row)]
-        assert finding.first_packet in {row.request_packet for row in selected}
-        if finding.name not in COUNT_NO_REQUESTS:
-            counted = COUNTS.match(finding.what)
-            assert counted is not None, finding.what
-            assert len([row for row in selected if has_error_of(finding, row)]) >= int(counted[1])
+        shown = with_command(finding, [])
+        rows = rows_shown(capsys, shown.command, str(path(name)), *shown.options)
+        assert str(finding.first_packet) in {row[COLUMN[finding.command]] for row in rows}
+        if finding.name not in COUNTS_OTHER_THINGS:
+            said = SAYS_ROWS.match(finding.what)
+            assert said is not None, finding.what
+            assert len(rows) == int(said[1])
 
 
-def has_error_of(finding: Finding, row: Row) -> bool:
-    """Return true if a request has the error that a finding names; True if it names none."""
-    error_name, topic = (finding.concerns.get(name) for name in ("error_name", "topic"))
-    return error_name is None or (error_name, topic) in {
-        (error.name, topic and error.topic) for error in row.errors
-    }
+def test_all_commands_select_the_same_rows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, finding = str(path("fault-few-replicas")), ("--finding", "not_enough_replicas:1")
+    rows = rows_shown(capsys, "requests", file, *finding)
+    assert main(["decode", file, *finding]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(rows)
+    records = rows_shown(capsys, "records", file, *finding)
+    assert {row["packet"] for row in records} == {row["request_packet"] for row in rows}
+    connections = rows_shown(capsys, "connections", file, *finding)
+    assert {row["connection"] for row in connections} == {row["connection"] for row in rows}
+    saved, packets = str(tmp_path / "saved.duckdb"), str(tmp_path / "packets.pcapng")
+    assert main(["save", file, "-o", saved]) == 0
+    assert rows_shown(capsys, "requests", saved, *finding) == rows
+    assert main(["extract", file, "-o", packets, *finding]) == 0
+    assert f"of {len(rows)} requests on" in capsys.readouterr().out
+
+
+def test_a_number_is_that_of_the_report_with_the_same_filters_and_thresholds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file, more = str(path("fault-throttled")), ["--threshold", "throttled.least_throttle_ms=200"]
+    filters = ["--client-id", "greedy", "--client-id", "pa*", "--slower-than", "1ns"]
+    assert main(["report", file, *filters, *more, "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    for number, finding in enumerate(report["findings"], start=1):
+        by_number = rows_shown(
+            capsys, finding["command"], file, "--finding", str(number), *filters, *more
+        )
+        assert by_number
+        assert by_number == rows_shown(capsys, finding["command"], file, *finding["options"])
+    beyond = str(len(report["findings"]) + 1)
+    assert main(["requests", file, "--finding", beyond, *filters, *more]) == 2
+    assert f"there is no finding {beyond}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--finding", "nope"], "no finding is named 'nope'"),
+        (["--finding", "throttled:x"], "no finding is named 'throttled:x'"),
+        (["--finding", "0"], "no finding is named '0'"),
+        (["--finding", "throttled:9"], "there is no finding throttled:9: there are 3"),
+        (["--finding", "capture_lost_packets"], "is about data that the capture lacks"),
+        (["--finding", "unanswered", "--errors"], ""),
+        (["--finding", "rebalances", "--errors"], "needs all requests of a client"),
+        (["--finding", "throttled", "--threshold", "throttled.x=1"], "unknown threshold"),
+    ],
+)
+def test_what_is_wrong_with_the_name_of_a_finding_is_said(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main(["requests", str(path("fault-throttled")), *words])
+    assert status == (2 if message else 0)
+    assert message in capsys.readouterr().err
 
 
 def test_clients_that_ignore_the_throttle_time_are_distinguished() -> None:

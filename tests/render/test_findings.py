@@ -17,6 +17,7 @@ FINDING = {
     "options": ["--client-id", "it's"],
     "concerns": {"client_id": "it's", "group_id": "billing"},
     "first_time_ns": 1_790_000_000 * 10**9,
+    "last_time_ns": 1_790_000_012 * 10**9,
     "first_packet": 7,
     "cause": None,
 }
@@ -32,14 +33,20 @@ def test_a_finding_has_its_figures_its_names_and_a_command() -> None:
         "Findings",
         "Records that are too large",
         (
-            "  3 of 4 Produce requests refused, of billing-2; client id it's; group id billing; "
-            "since 14:13:20.000; packet 7"
+            "  3 of 4 Produce requests refused, of billing-2; client it's; group billing; "
+            "since 14:13:20.000 until 14:13:32.000; packet 7"
         ),
         """    kanalyze requests CAPTURE --client-id 'it'"'"'s'""",
         "  why: They are not written.",
-        "  repair: Make them smaller.",
         "  confidence: certain",
+        "  repair: Make them smaller.",
     ]
+
+
+@pytest.mark.parametrize("last_time_ns", [FINDING["first_time_ns"], None])
+def test_a_fault_that_is_seen_once_has_one_time(last_time_ns: int | None) -> None:
+    line = lines_of({**FINDING, "last_time_ns": last_time_ns})[3]
+    assert line.endswith("; group billing; at 14:13:20.000; packet 7")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,7 @@ def test_kinds_that_were_not_searched_for_are_named() -> None:
 )
 def test_a_name_in_the_figures_is_not_repeated(what: str, is_named: bool) -> None:
     line = lines_of({**FINDING, "what": what})[3]
-    assert ("group id billing" in line) is is_named
+    assert ("group billing" in line) is is_named
 
 
 def test_only_the_first_findings_of_a_kind_are_shown_and_its_texts_once() -> None:
@@ -117,6 +124,22 @@ def test_effects_are_indented_under_their_cause() -> None:
         "Records that are too large",
         "  why: They are not written.",
     ]
+
+
+def test_of_some_stories_only_causes_are_told_whole_and_others_have_a_line() -> None:
+    second = {**FINDING, "concerns": {"client_id": "other", "group_id": "billing"}}
+    effect = {**FINDING, "title": "Storm", "name": "storm", "cause": {"name": "x", "number": 1}}
+    third = {**FINDING, "title": "Third", "name": "third", "what": "3 of 3"}
+    lines = [line.plain for line in finding_lines([FINDING, effect, third, third], most_stories=1)]
+    assert [line for line in lines if line.lstrip().startswith(("why", "repair", "kanalyze"))] == [
+        lines[4],
+        "  why: They are not written.",
+        "  repair: Make them smaller.",
+    ]
+    assert lines[lines.index("  It led to: Storm") + 1].startswith("    3 of 4 Produce")
+    assert lines[lines.index("Third") + 1].endswith("; packet 7; and 1 more")
+    alike = [line.plain for line in finding_lines([FINDING, second], most_stories=1)]
+    assert "  and 1 more: client other" in alike
 
 
 def test_control_characters_are_escaped() -> None:

@@ -9,13 +9,13 @@ from kanalyze.render.layout import (
     GAP,
     TableColumn,
     bar_lines,
-    columns_for,
     fitted,
     largest,
     natural_widths,
     padded,
     resampled,
     with_whole_ids,
+    without_last,
 )
 from kanalyze.render.table import READABLE, record_columns
 from tests.support.cases import for_each
@@ -85,7 +85,7 @@ def test_cells_are_padded_or_cut():
         ("127.0.0.1:9103", "127.0\u20269103"),
         ("broker-3-fetcher-0", "broke\u2026er-0"),
         ("FindCoordinator v2", "FindC\u2026r v2"),
-        ("orders, clicks", "orders, c\u2026"),
+        ("orders, clicks", "orders, \u2026 "),
         ("what is wrong with it", "what is w\u2026"),
         ("\u6f22\u6f22\u6f22\u6f22\u6f22\u6f22", "\u6f22\u6f22 \u2026\u6f22\u6f22"),
     ],
@@ -109,14 +109,6 @@ def test_a_topic_id_is_not_cut_but_a_name_is(columns, width):
 
 
 AMOUNTS = st.lists(st.integers(0, 10**12), max_size=50)
-
-
-@given(st.integers(1, 240), st.integers(1, 200))
-def test_buckets_fit_into_the_width_and_use_at_least_half_of_it(buckets, width):
-    per_bucket, repeat = columns_for(buckets, width)
-    columns = -(-buckets // per_bucket) * repeat
-    assert columns <= width
-    assert 2 * columns > width or per_bucket == 1
 
 
 @given(AMOUNTS, st.integers(1, 9))
@@ -143,3 +135,24 @@ def test_null_is_ignored_in_the_largest_amounts():
     assert largest([1, None, 3, None, None, 2], 2) == [1, 3, 2]
     assert largest([None, None, 5], 2) == [0, 5]
     assert largest([], 3) == []
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (22, "v12: 1,234, v11: 5, v0"),
+        (21, "v12: 1,234, v11: 5, …"),
+        (20, "v12: 1,234, …       "),
+        (13, "v12: 1,234, …"),
+        (12, "v12: 1,234,…"),
+    ],
+)
+def test_a_list_is_cut_between_its_items(width, shown):
+    assert padded("v12: 1,234, v11: 5, v0", width) == shown
+
+
+def test_the_last_columns_are_left_out_where_nothing_else_helps():
+    assert without_last([10, 5, None, 6, 7], 31) == [10, 5, None, 6, None]
+    assert without_last([10, 5, None, 6, 7], 34) == [10, 5, None, 6, 7]
+    assert without_last([10, 5], 3) == [10, None]
+    assert without_last([10, 5], None) == [10, 5]

@@ -40,12 +40,10 @@ def summary(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def tables(summary: dict[str, Any], order: TableOrder = ALL) -> dict[str, _Lines]:
-    """Return the lines of each table by its title; columns of the same name get numbers."""
+    """Return the lines of each table by its title."""
     lines_by_title = {}
     for table in [table for tables in report_tables(summary, order) for table in tables]:
-        titles: list[str] = []
-        for column in table.columns:
-            titles.append(column.title + " again" * titles.count(column.title))
+        titles = [column.title for column in table.columns]
         texts = [[text for text, _ in cells] for cells in table.rows]
         lines_by_title[table.title] = [dict(zip(titles, row, strict=True)) for row in texts]
     return lines_by_title

@@ -58,7 +58,7 @@ def test_the_option_wireshark_excludes_formats(capsys) -> None:
 
 
 def test_the_report_has_the_filter_of_its_slowest_requests(capsys) -> None:
-    assert main(["report", str(path("errors"))]) == 0
+    assert main(["report", "--sections", "slowest", str(path("errors"))]) == 0
     text = " ".join(capsys.readouterr().out.split())
     slowest = kanalyze.report(path("errors"))["slowest"]
     columns = ("request_packet", "response_packet")

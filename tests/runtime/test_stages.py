@@ -18,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kanalyze.errors import UsageError
+from kanalyze.runtime.memory import MIN_MEMORY_BYTES, MemoryBounds
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.settings import AnalysisInputs, broker_side
-from kanalyze.runtime.stages import MIN_MEMORY_BYTES, MemoryBounds, Stages
+from kanalyze.runtime.stages import Stages
 from kanalyze.runtime.table_rows import RowSource, TableRows
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import analysis, path

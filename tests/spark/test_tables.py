@@ -12,7 +12,7 @@ import pytest
 from kanalyze.api.tables import fill
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries.database import Database
-from kanalyze.queries.files import Query, built_in
+from kanalyze.queries.files import Query, built_in, derived
 from kanalyze.queries.findings import finding_kinds, kind_of_finding
 from kanalyze.queries.report import report_of
 from kanalyze.runtime.pipeline import Analysis
@@ -120,7 +120,7 @@ def tables(spark: SparkSession, database: Database) -> Iterator[SparkTables]:
 def other_queries() -> list[Query]:
     """Return every query of a report, every question, and a query for every view."""
     built_in_queries = [query for kind in KINDS for query in built_in(kind).values()]
-    views = [Query(view, "", "", (), f"SELECT * FROM {view}") for view in built_in("tables")]
+    views = [Query(view, "", "", (), f"SELECT * FROM {view}") for view in derived()]
     return [*built_in_queries, *views]
 
 
@@ -128,8 +128,8 @@ def other_queries() -> list[Query]:
 def sql_features(query: Query) -> frozenset[str]:
     """Return the functions, keywords and views of a query, also those that its views use."""
     sql = re.sub(r"--.*|'[^']*'", "", query.sql)
-    views = set(re.findall(r"\w+", sql)) & built_in("tables").keys() - {query.name}
-    below = (sql_features(built_in("tables")[name]) & built_in("tables").keys() for name in views)
+    views = set(re.findall(r"\w+", sql)) & derived().keys() - {query.name}
+    below = (sql_features(derived()[name]) & derived().keys() for name in views)
     return frozenset(re.findall(r"\b[a-z_]+(?=\()|\b[A-Z]{2,}\b", sql)).union(views, *below)
 
 
@@ -262,7 +262,7 @@ def assert_same_answer(
 ) -> list[dict[str, Any]]:
     """Return Spark's answer, which has to be the same as that of one machine."""
     expected, found = database.answer(query, parameters), tables.answer(query, parameters)
-    if query.name in built_in("tables"):
+    if query.name in derived():
         expected, found = sorted_lines(expected), sorted_lines(found)
     # Types have to be the same too: 1 is not 1.0, nor a decimal.
     assert list(map(repr, found)) == list(map(repr, expected)), query.name

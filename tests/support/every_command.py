@@ -41,6 +41,7 @@ COMMANDS = {
     "save": "save {capture} -o {out}.duckdb",
     "sql": "sql {capture} --query top_producers",
     "sql, own": "sql {capture} 'SELECT count(*) FROM requests JOIN partitions USING (connection)'",
+    "flows": "flows {capture} --by client_ip,topic,broker_ip",
     "compare": "compare {capture} {capture}",
     "extract": "extract {capture} -o {out}.pcapng",
     "anonymize": "anonymize {capture} -o {out}.pcapng",

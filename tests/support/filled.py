@@ -64,7 +64,7 @@ def filled(rows: Mapping[str, Sequence[Row]]) -> Iterator[Database]:
         yield database
     finally:
         database._insert_all()
-        database._derived.drop()
+        database.derived.drop()
         for table in OF_FINDINGS:
             database._connection.execute(f"DELETE FROM stored.{table}")
         numbers._requests = 0

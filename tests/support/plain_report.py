@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.times import round_width_ns
 from kanalyze.model.tcp import Endpoint
 from kanalyze.spec import report as spec
 
@@ -426,7 +427,7 @@ def buckets_of(rows: Iterable[Row]) -> tuple[int, int, int]:
     if not times:
         return width, 0, 0
     while max(times) // width - min(times) // width >= 240:
-        width *= 2
+        width = round_width_ns(width + 1)
     return width, min(times) // width, max(times) // width - min(times) // width + 1
 
 

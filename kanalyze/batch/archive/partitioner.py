@@ -30,7 +30,7 @@ from kanalyze.model.packets import PacketBatch
 from kanalyze.net.fragments import FragmentLimits, count_lost
 from kanalyze.net.headers import HeaderReader, read_headers, shards_of
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.runtime.one_pass import count_packets
+from kanalyze.runtime.counting import count_packets
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:

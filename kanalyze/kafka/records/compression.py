@@ -29,23 +29,20 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.records.types import RecordProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from kanalyze.common.decompressors import Codec, Decompressor
 
 __all__ = [
     "CODEC_NAMES",
     "Decompressed",
+    "checksum_of",
     "crc32",
     "crc32c",
-    "crc32c_of_view",
     "decompress",
     "lz4_header_checksum",
     "running_checksum",
 ]
-
-_AT_ONCE = 64
-"""How many segments are joined: mostly fewer than 100 kB."""
 
 
 def crc32(data: bytes | bytearray | memoryview, start: int, end: int) -> int:
@@ -58,15 +55,19 @@ def crc32c(data: bytes | bytearray | memoryview, start: int, end: int) -> int:
     return int(crc32c_of_view(memoryview(data)[start:end]))
 
 
-def running_checksum(magic: int, views: Sequence[memoryview], value: int) -> int:
+def checksum_of(magic: int) -> Callable[[memoryview, int], int]:
+    """Return the checksum of batches of a magic: of bytes, and of what was summed up before."""
+    return crc32c_of_view if magic == 2 else zlib.crc32
+
+
+def running_checksum(magic: int, views: Iterable[memoryview], value: int) -> int:
     """Continue the checksum of a batch or message of a magic with more of its bytes.
 
-    Segments are joined first, some of them at a time: both checksums are slow for short pieces.
+    They are not joined, which takes longer than the checksum of all but very short pieces.
     """
-    checksum = crc32c_of_view if magic == 2 else zlib.crc32
-    for first in range(0, len(views), _AT_ONCE):
-        some = views[first : first + _AT_ONCE]
-        value = checksum(b"".join(some) if len(some) > 1 else some[0], value)
+    checksum = checksum_of(magic)
+    for view in views:
+        value = checksum(view, value)
     return value
 
 

@@ -32,6 +32,7 @@ _MAGIC_AT = 16
 _CRC_AT, _FROM = 17, 21
 _OLD_CRC_AT, _OLD_FROM = 12, 16
 _SMALL_BYTES = 16_384
+_MOST_JOINED_BYTES = 8 << 20
 
 
 class BatchCounts:
@@ -73,7 +74,7 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
     """Check the batches of a complete frame that the machine has read to the end of its body."""
     checks = BatchChecks()
     checks.batches = machine.batches
-    whole = _whole(frame) if frame.batch_sums is None else None
+    whole = _whole(frame, machine.noted) if frame.batch_sums is None else None
     if whole is not None:
         counts = _counting()(whole, machine.notes, machine.noted)
         checks.checked, checks.wrong, checks.first_at, checks.first_offset = counts
@@ -103,13 +104,14 @@ def _counting() -> Callable[[memoryview, Sequence[int], int], tuple[int, int, in
     return count_checked
 
 
-def _whole(frame: Frame) -> memoryview | None:
-    """Return the bytes of a frame that lies in one segment, or is small; None for any other.
+def _whole(frame: Frame, batches: int) -> memoryview | None:
+    """Return the bytes of a frame that is in one piece, or of small batches; None for any other.
 
-    Looking at pieces takes longer than to join those of a small frame.
+    Looking at the pieces of a small batch takes longer than to join them.
     """
     whole = frame.whole()
-    if whole is not None or frame.length > _SMALL_BYTES:
+    joined_bytes = min(_SMALL_BYTES * batches, _MOST_JOINED_BYTES)
+    if whole is not None or frame.length > joined_bytes:
         return whole
     try:
         return frame.read(0, frame.length)
@@ -126,6 +128,8 @@ def sum_up(frame: Frame, machine: Machine) -> None:
     """Sum up the bytes of an incomplete frame, before those that no field needs are dropped."""
     sums = {} if frame.batch_sums is None else frame.batch_sums
     for at, end in _noted(frame, machine):
+        if at in sums and sums[at][0] == end:
+            continue
         try:
             head = frame.read(at, _FROM)
         except WireError:

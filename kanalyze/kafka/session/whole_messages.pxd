@@ -33,7 +33,7 @@ cdef class WholeMessages:
     cdef DecodePlans _plans
     cdef Texts _client_ids
     cdef Tape _tape
-    cdef object _checksum, _crc32c
+    cdef object _crc32c, _crc32
     cdef public bint reads_bodies
     cdef readonly long long batches, checked
     cdef RequestHead _head
@@ -56,14 +56,18 @@ cdef class WholeMessages:
     @cython.locals(decode=BodyDecoder, machine=Machine, frame="CutFrame*")
     cdef BodyDecoder _whole(self, CutFrames cut, Py_ssize_t index, long long at, DecodePlan plan)
     @cython.locals(notes="const long long[::1]", lengths="const long long[::1]",
-        starts="const long long[::1]", start=cython.longlong, crc=cython.longlong,
+        starts="const long long[::1]",
         index=cython.longlong, offset=cython.longlong, number=cython.longlong, at=cython.longlong,
         end=cython.longlong, begin=cython.longlong, head="const unsigned char*",
-        joined="const unsigned char[::1]", magic=cython.int, expected=cython.longlong)
+        joined="const unsigned char[::1]", expected=cython.longlong)
     cdef bint _has_right_crcs(self, CutFrame* frame, Segments segments, Machine machine) except -1
 
 
 cdef bint has_checked_batches(long long api_key) noexcept
+@cython.locals(starts="const long long[::1]", lengths="const long long[::1]", after=cython.longlong,
+    start=cython.longlong, value=cython.longlong)
+cdef long long _summed(object checksum, Segments segments, long long index, long long offset,
+    long long begin, long long end) except -1
 @cython.locals(starts="const long long[::1]", lengths="const long long[::1]", after=cython.longlong,
     start=cython.longlong)
 cdef list _views(Segments segments, long long index, long long offset, long long begin,

@@ -34,7 +34,8 @@ REQUEST_ID = Column(
 
 CARRIED_NAMES = (
     *("capture", "connection", "connection_number", "client_ip", "broker_ip", "broker_port"),
-    *("client_id", "principal", "api_key", "api_name", "api_version", "correlation_id"),
+    *("client_software_name", "client_software_version", "client_id", "principal"),
+    *("api_key", "api_name", "api_version", "correlation_id"),
     *("request_start_ns", "request_end_ns", "response_start_ns", "response_end_ns"),
     *("latency_ns", "waited", "request_packet", "response_packet", "status"),
 )

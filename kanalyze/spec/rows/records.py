@@ -73,12 +73,17 @@ class RecordRow(NamedTuple):
     value_bytes: Annotated[Bytes | None, "size of the value; null for a null value (tombstone)"]
     header_count: Annotated[Int32 | None, "headers of the record"]
     key: Annotated[str | None, "the key, as key_encoding says"]
-    key_encoding: Annotated[str | None, "text; or base64 or escaped for bytes that are not text"]
+    key_encoding: Annotated[
+        str | None,
+        "text; base64 or escaped for bytes that are not text; avro, protobuf or json for JSON that "
+        "was made of bytes by a schema (--schemas)",
+    ]
     value: Annotated[str | None, "the value, as value_encoding says"]
     value_encoding: Annotated[
         str | None,
-        "text; or base64 or escaped for bytes that are not text; hidden for credentials in the "
-        "controllers' metadata log",
+        "text; base64 or escaped for bytes that are not text; avro, protobuf or json for JSON that "
+        "was made of bytes by a schema (--schemas); hidden for credentials in the controllers' "
+        "metadata log",
     ]
     headers: Annotated[list[HeaderItem], "the headers, in their order"]
     codec: Annotated[str | None, "none, gzip, snappy, lz4, zstd or unknown"]
@@ -156,6 +161,18 @@ class RecordRow(NamedTuple):
         "with --search: the parts that have the bytes, and the position of the first in each: "
         "key@0, value@17, header NAME@4",
     ]
+    key_schema_subject: Annotated[
+        str | None,
+        "with --schemas: the subject of the key's schema; of several, that of the topic "
+        "(TOPIC-key), else the first; null without one",
+    ]
+    key_schema_version: Annotated[Int32 | None, "with --schemas: its version of that subject"]
+    value_schema_subject: Annotated[
+        str | None,
+        "with --schemas: the subject of the value's schema; of several, that of the topic "
+        "(TOPIC-value), else the first; null without one",
+    ]
+    value_schema_version: Annotated[Int32 | None, "with --schemas: its version of that subject"]
 
 
 RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
@@ -164,9 +181,12 @@ RECORD_COLUMNS: tuple[Column, ...] = columns_of(RecordRow)
 VALUE_COLUMNS = frozenset({"key", "key_encoding", "value", "value_encoding", "headers"})
 """Columns with users' data: null or empty unless values are requested."""
 
-WHOLE_CAPTURE_COLUMNS = frozenset({"produced_time_ns", "delay_ns", "found_in"})
+WHOLE_CAPTURE_COLUMNS = frozenset(
+    {"produced_time_ns", "delay_ns", "found_in"}
+    | {f"{part}_schema_{name}" for part in ("key", "value") for name in ("subject", "version")}
+)
 """Columns that only ``kanalyze records`` and ``kanalyze.records`` have: they need the requests of
-all connections in order, or a search."""
+all connections in order, a search, or schemas."""
 
 
 def columns_of_records(*, values: bool, is_table: bool = False) -> tuple[Column, ...]:

@@ -17,6 +17,7 @@ from kanalyze.spec.rows.cluster import GROUP_COLUMNS, METADATA_COLUMNS, REQUEST_
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.rows.views import FLOW_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,7 +79,8 @@ def stored_columns(table: str) -> tuple[Column, ...]:
 
 _OF_REQUEST = (
     *("request_id", "capture", "connection", "connection_number", "client_ip", "broker_ip"),
-    *("broker_port", "client_id", "principal", "group_id", "wire", "api_key", "api_name"),
+    *("broker_port", "client_software_name", "client_software_version", "client_id"),
+    *("principal", "group_id", "wire", "api_key", "api_name"),
     *("api_version", "correlation_id", "request_start_ns", "response_start_ns", "latency_ns"),
     *("waited", "request_packet", "response_packet"),
 )
@@ -102,7 +104,7 @@ def _view(
         for column in _BY_NAME[name].fields
     ]
     line = f"one item of the list {name} of a request, with some columns of the request"
-    return TableSpec(name, line, (*request, *items, *last))
+    return TableSpec(name, line, with_times((*request, *items, *last)))
 
 
 _COUNTED = _BY_NAME["record_count"]._replace(name="request_record_count")
@@ -111,6 +113,11 @@ SQL_TABLES: dict[str, TableSpec] = {
     "requests": TABLES["requests"]._replace(columns=with_times(stored_columns("requests"))),
     "partitions": _view("partitions", ("status", "acks"), {}, (_COUNTED,)),
     "errors": _view("errors", (), {"code": "error_code", "name": "error_name"}),
+    "flows": TableSpec(
+        "flows",
+        "what a client has sent and got, for a group, about a topic, in one direction, at a broker",
+        with_times(FLOW_COLUMNS),
+    ),
 }
 """The tables and views that SQL can query."""
 

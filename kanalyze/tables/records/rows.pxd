@@ -54,7 +54,7 @@ cdef class _MessageLayout:
 
 
 cdef class RecordReader:
-    cdef object _catalog, _decoders, _filter, _show, _limits, _produced, _search
+    cdef object _catalog, _decoders, _filter, _show, _limits, _produced, _search, _schemas
     cdef bint _reads_contents
     cdef dict _layouts, _topic_ids
 

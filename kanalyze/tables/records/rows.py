@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tables.records.fetched import ProducedOffsets
+    from kanalyze.tables.records.schemas import SchemaColumns
     from kanalyze.tables.records.values import RecordSearch, ValuesAs
 
 __all__ = ["RecordReader", "has_records"]
@@ -267,6 +268,7 @@ class RecordReader:
         limits: DecompressionLimits | None = None,
         produced: ProducedOffsets | None = None,
         search: RecordSearch | None = None,
+        schemas: SchemaColumns | None = None,
     ) -> None:
         """Make a reader.
 
@@ -281,11 +283,13 @@ class RecordReader:
             produced: when records were produced, which the caller keeps up to date; None to leave
                 that out.
             search: leaves out records in which it finds nothing; None for no search.
+            schemas: decodes keys and values, and names their schemas; None for no schemas.
         """
         self._catalog = catalog
         self._decoders = decoders
         self._filter = row_filter if row_filter is not None and row_filter.names_items else None
         self._show = None if values_as is None else ShownValues(values_as, longest_value)
+        self._schemas = schemas
         self._limits = limits
         self._produced = produced
         self._search = search
@@ -300,8 +304,18 @@ class RecordReader:
         if :func:`has_records` is true. A message with missing bytes gives a row with the problem
         ``missing_bytes``.
         """
+        if self._schemas is None:
+            yield from self._blocks(exchanges, block, self._show)
+            return
+        whole = None if self._show is None else ShownValues("base64", None)
+        for records in self._blocks(exchanges, block, whole):
+            yield self._schemas.of_block(records, self._show)
+
+    def _blocks(
+        self, exchanges: Iterable[Exchange], block: RowBlock, show: ShownValues | None
+    ) -> Iterator[RowBlock]:
         rows = _RequestRows(block)
-        columns = RecordColumns(RECORD_COLUMNS, _SHARED, self._show)
+        columns = RecordColumns(RECORD_COLUMNS, _SHARED, show)
         for at, exchange in enumerate(exchanges):
             for field in self._fields(exchange, rows.row(at), columns):
                 while not field.add_to(columns):

@@ -5,6 +5,7 @@
 -- sure: likely: connections to an address failed, while earlier or later ones succeeded.
 -- why: Partitions that a broker leads have no leader until the others notice; without a controller the others elect one; clients that know no other broker cannot work.
 -- repair: See when it began, and read the logs of the broker and of its kernel for that time: a restart, out of memory, a full disk, a new certificate or port. If it answered on open connections meanwhile, it ran: look at its backlog of connections (SYNs without an answer), and for a firewall.
+-- see: over_time
 -- caused by unanswered: broker
 -- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
 -- parameter least_attempts = 3: minimum number of failed connections
@@ -50,9 +51,10 @@ SELECT
             ELSE concat('; the longest write meanwhile took ', in_s(longest_write_ns), ' s')
         END
     ) AS what,
+    -- rows: connection_keys,
     attempts AS weight,
     from_ns AS first_time_ns,
-    last_ns AS last_time_ns,
+    coalesce(back_ns, last_ns) AS last_time_ns,
     first_packet
 FROM outages
 WHERE

@@ -5,6 +5,7 @@
 -- sure: likely: connections to an address failed, then one succeeded; no write was lost, refused for want of replicas or took a second meanwhile, as far as the capture shows.
 -- why: Nothing is wrong: clients moved to other brokers. It explains rebalances, new connections and metadata at that time.
 -- repair: Nothing, if it was restarted on purpose; else look for the reason in the broker's log.
+-- see: over_time
 -- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
 -- parameter least_attempts = 3: minimum number of failed connections
 -- parameter least_span_s = 1: minimum seconds over which they fail
@@ -21,6 +22,7 @@ SELECT
         ' of ', number_text(clients, 'client'),
         CASE WHEN is_controller THEN '; the address is a controller''s' ELSE '' END
     ) AS what,
+    -- rows: connection_keys,
     attempts AS weight,
     from_ns AS first_time_ns,
     back_ns AS last_time_ns,

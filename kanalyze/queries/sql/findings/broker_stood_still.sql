@@ -4,6 +4,7 @@
 -- sure: likely: requests that a broker answers by itself waited on connections that had worked, more came meanwhile, and it sent no response to anyone. A network that is cut for that time looks the same if packets are retransmitted.
 -- why: Every client that has partitions or a group on it waits; those with short timeouts fail over, and members may lose their groups.
 -- repair: Without retransmissions the machine's TCP went on, so the process stood still: a garbage collection (gc.log), a disk that hung under the log (iostat, kernel log), a stop by a debugger or a container's CPU limit (throttling). With retransmissions the machine or its network did: a virtual machine that was moved or suspended, a link.
+-- see: over_time
 -- only if requests: bool_or(api_name IN ('Fetch', 'ListOffsets', 'Metadata', 'ApiVersions', 'Heartbeat', 'OffsetFetch', 'FindCoordinator', 'BrokerHeartbeat', 'ConsumerGroupHeartbeat', 'DescribeCluster') AND latency_ns >= $least_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000)
 -- parameter least_s = 1: minimum seconds without a response; a Fetch has to wait for so much longer than its max.wait
 -- parameter least_alone_s = 3: the same, if only one connection waited
@@ -53,6 +54,7 @@ begun AS (
 ),
 waiting AS (
     SELECT
+        -- rows: requests.request_id,
         silences.broker_ip,
         silences.broker_port,
         silences.from_ns,
@@ -95,12 +97,12 @@ stood AS (
         broker_port,
         from_ns,
         until_ns,
+        -- rows: list(request_id) AS request_ids,
         count(*) AS requests,
         count(*) FILTER (WHERE is_at_once) AS at_once,
         count(DISTINCT connection_key) AS connections,
         sum(retransmitted_packets) AS retransmitted,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
     FROM waiting
     GROUP BY broker_ip, broker_port, from_ns, until_ns
@@ -141,7 +143,18 @@ together AS (
     SELECT
         stood.broker_ip,
         stood.broker_port,
-        count(DISTINCT concat(others.broker_ip, ' ', others.broker_port)) AS others
+        count(
+            DISTINCT CASE
+                WHEN stood.broker_ip <> others.broker_ip THEN concat(others.broker_ip, ' ', others.broker_port)
+            END
+        ) AS others,
+        array_to_string(
+            list_sort(
+                list(DISTINCT CAST(others.broker_port AS VARCHAR))
+                FILTER (WHERE stood.broker_ip = others.broker_ip)
+            ),
+            ', '
+        ) AS ports
     FROM stood
     JOIN stood AS others
         ON stood.from_ns < others.until_ns
@@ -161,16 +174,22 @@ SELECT
         ' waited, ', sum(at_once), ' answered within 1 s then; ',
         number_text(coalesce(sum(retransmitted), 0), 'retransmission'), ' meanwhile',
         CASE
-            WHEN max(together.others) IS NULL THEN ''
+            WHEN max(together.ports) <> '' THEN concat('; port ', max(together.ports), ' of that address too')
+            ELSE ''
+        END,
+        CASE
+            WHEN coalesce(max(together.others), 0) = 0 THEN ''
             ELSE concat(
                 '; ', number_text(max(together.others), 'other broker'), ' stood still at that time,',
                 ' as if all of them, or the capture, did'
             )
         END
     ) AS what,
-    sum(until_ns - from_ns) / 1e9 AS weight,
+    -- rows: flatten(list(stood.request_ids)) AS request_ids,
+    -- One broker may have several ports: that of most clients comes first.
+    max(affected.clients) * sum(until_ns - from_ns) / 1e9 AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(last_time_ns) AS last_time_ns,
+    max(until_ns) AS last_time_ns,
     min(first_packet) AS first_packet
 FROM stood
 JOIN affected

@@ -11,6 +11,7 @@
 WITH one_way AS (
     SELECT
         CASE WHEN broker_packets = 0 THEN 'the client' ELSE 'the broker' END AS heard,
+        -- rows: concat(connection, ' ', connection_number) AS connection_key,
         broker_ip,
         broker_port,
         start_ns,
@@ -34,6 +35,7 @@ SELECT
         'of ', number_text(count(*), 'connection'),
         ' only the packets of ', heard
     ) AS what,
+    -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(end_ns) AS last_time_ns,

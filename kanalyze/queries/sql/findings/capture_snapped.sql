@@ -11,6 +11,7 @@ WITH cut AS (
     SELECT
         sum(client_snapped_bytes) + sum(broker_snapped_bytes) AS bytes,
         sum(client_payload_bytes) + sum(broker_payload_bytes) AS captured_bytes,
+        -- rows: list(concat(connection, ' ', connection_number)) AS connection_keys,
         count(*) AS connections,
         count(*) FILTER (WHERE protocol = 'tls' OR tls_decrypted) AS tls_connections,
         min(start_ns) AS first_time_ns,
@@ -25,6 +26,7 @@ SELECT
         CASE WHEN tls_connections = 0 THEN '' ELSE concat(' (', tls_connections, ' with TLS)') END,
         '; ', captured_bytes, ' B were captured'
     ) AS what,
+    -- rows: connection_keys,
     bytes AS weight,
     first_time_ns,
     last_time_ns,

@@ -162,6 +162,7 @@ SELECT
         sum(paired.requests), CASE WHEN sum(paired.requests) = 1 THEN ' request is' ELSE ' requests are' END,
         ' in the capture twice'
     ) AS what,
+    -- rows: list_concat(list(concat(paired.connection, ' ', paired.connection_number)), list(concat(paired.other_connection, ' ', paired.other_number))) AS connection_keys,
     count(*) AS weight,
     min(paired.start_ns) AS first_time_ns,
     max(paired.end_ns) AS last_time_ns,

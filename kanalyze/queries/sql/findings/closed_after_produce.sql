@@ -61,6 +61,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: list(concat(connection, ' ', connection_number)) FILTER (WHERE is_cut) AS connection_keys,
     count(*) FILTER (WHERE is_cut) AS weight,
     min(CASE WHEN is_cut THEN start_ns END) AS first_time_ns,
     max(CASE WHEN is_cut THEN start_ns END) AS last_time_ns,

@@ -26,6 +26,7 @@ WITH asked AS (
 ),
 closed AS (
     SELECT
+        -- rows: concat(connections.connection, ' ', connections.connection_number) AS connection_key,
         connections.client_id,
         connections.client_ip,
         connections.broker_ip,
@@ -70,6 +71,7 @@ SELECT
         in_ms(max(closed.until_ns)), ' ms; answers on ',
         number_text(max(others.served), 'other connection'), ' to this address'
     ) AS what,
+    -- rows: list(closed.connection_key) AS connection_keys,
     count(*) AS weight,
     min(closed.start_ns) AS first_time_ns,
     max(closed.start_ns) AS last_time_ns,

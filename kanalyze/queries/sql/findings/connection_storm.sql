@@ -25,6 +25,7 @@ counted AS (
     SELECT
         client_ip,
         client_id,
+        -- rows: list(concat(connection, ' ', connection_number)) AS connection_keys,
         count(*) AS connections,
         count(DISTINCT concat(broker_ip, ' ', broker_port)) AS brokers,
         count(*) FILTER (WHERE closed_by = 'broker') AS closed_by_broker,
@@ -58,6 +59,7 @@ SELECT
         END,
         '; ', closed_by_broker, ' closed by the broker'
     ) AS what,
+    -- rows: connection_keys,
     connections AS weight,
     first_time_ns,
     last_time_ns,

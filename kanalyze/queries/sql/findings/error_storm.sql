@@ -71,6 +71,7 @@ SELECT
             ELSE concat(number_text(max(of_all.clients) - 1, 'other client'), ' with this error')
         END
     ) AS what,
+    -- rows: list(spaced.request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,

@@ -105,6 +105,7 @@ counted AS (
         kind,
         identity,
         CASE WHEN kind = 'group.instance.id' THEN group_id END AS group_id,
+        -- rows: list(DISTINCT request_id) AS request_ids,
         count(*) AS refused,
         array_to_string(list_sort(list(DISTINCT api_name)), ', ') AS api_names,
         CASE WHEN min(api_name) = max(api_name) THEN min(api_name) END AS api_name,
@@ -146,6 +147,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: any_value(counted.request_ids) AS request_ids,
     counted.refused AS weight,
     first_time_ns,
     last_time_ns,

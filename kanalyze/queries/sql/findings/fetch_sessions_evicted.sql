@@ -15,6 +15,7 @@ fetches AS (
     SELECT
         broker_ip,
         broker_port,
+        -- rows: request_id,
         client_id,
         concat(connection, ' ', connection_number) AS fetcher,
         error_code IS NOT DISTINCT FROM 70 AS is_lost,
@@ -33,6 +34,7 @@ SELECT
         ' from it, of ', number_text(count(DISTINCT client_id) FILTER (WHERE is_lost), 'client id'),
         ' such as ', coalesce(min(client_id) FILTER (WHERE is_lost), 'none')
     ) AS what,
+    -- rows: list(request_id) FILTER (WHERE is_lost) AS request_ids,
     count(*) FILTER (WHERE is_lost) AS weight,
     min(request_start_ns) FILTER (WHERE is_lost) AS first_time_ns,
     max(request_start_ns) FILTER (WHERE is_lost) AS last_time_ns,

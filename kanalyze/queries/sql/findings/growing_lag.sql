@@ -4,6 +4,7 @@
 -- sure: likely: the high watermark is compared with the end of the fetched records, early and late in the capture, and with the last commit.
 -- why: Records are consumed later and later, and are lost to the consumer when retention removes them.
 -- repair: Use more members (up to one per partition), process each record faster, or fetch more at once (fetch.min.bytes, max.partition.fetch.bytes).
+-- see: partitions
 -- only if requests: bool_or(api_name = 'Fetch' AND coalesce(record_count, 1) <> 0)
 -- parameter least_records = 1000: minimum growth of the lag in records
 WITH fetched AS (
@@ -11,6 +12,7 @@ WITH fetched AS (
         client_id,
         topic,
         "partition",
+        -- rows: request_id,
         response_start_ns,
         request_start_ns,
         request_packet,
@@ -32,6 +34,7 @@ ends AS (
         client_id,
         topic,
         "partition",
+        -- rows: list(request_id) AS request_ids,
         arg_min(lag, response_start_ns) AS first_lag,
         arg_max(lag, response_start_ns) AS last_lag,
         arg_max(high_watermark, response_start_ns) AS high_watermark,
@@ -68,6 +71,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: flatten(list(ends.request_ids)) AS request_ids,
     sum(last_lag - first_lag) AS weight,
     min(first_time_ns) AS first_time_ns,
     max(last_time_ns) AS last_time_ns,

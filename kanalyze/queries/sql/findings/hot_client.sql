@@ -6,9 +6,11 @@
 -- sure: certain: bytes are those of requests and responses.
 -- why: One client that uses most of a broker's network threads makes all others wait.
 -- repair: Limit it by a quota (producer_byte_rate, consumer_byte_rate, request_percentage), or spread its work over time.
+-- see: client_apis
 -- only if requests: count(DISTINCT CASE WHEN is_record_api(api_name) THEN client_id END) + 1 >= $least_clients
 -- parameter least_ratio = 5: minimum ratio to the mean of all clients that do the same
 -- parameter least_clients = 5: minimum number of clients to compare with
+-- parameter least_bytes_per_s = 100000: minimum traffic of the client while it sends; less makes nobody wait
 WITH of_clients AS (
     SELECT
         client_id,
@@ -40,6 +42,7 @@ SELECT
         CAST(round(100.0 * bytes / all_bytes) AS BIGINT), ' % of the bytes of ', clients,
         ' clients that ', CASE WHEN is_produce THEN 'produce' ELSE 'fetch' END, ': ', bytes, ' B'
     ) AS what,
+    -- rows: (SELECT list(request_id) FROM measured WHERE is_request AND measured.client_id IS NOT DISTINCT FROM compared.client_id AND CASE WHEN compared.is_produce THEN measured.is_produce ELSE measured.is_fetch END) AS request_ids,
     bytes AS weight,
     first_time_ns,
     last_time_ns,
@@ -49,4 +52,5 @@ WHERE
     clients >= $least_clients
     AND all_bytes > 0
     AND bytes * clients >= $least_ratio * all_bytes
+    AND bytes * 1000000000.0 >= $least_bytes_per_s * (last_time_ns - first_time_ns)
 ORDER BY weight DESC, client_id NULLS LAST, api_name

@@ -4,6 +4,7 @@
 -- sure: certain: the bytes are those of the records. Partitions without traffic in the capture do not count.
 -- why: Its broker and one consumer of each group have far more work than the others; more partitions or members do not help.
 -- repair: Look at the keys of the records: if one is most frequent (null replaced by a constant, one large customer), use a key with more parts, or a partitioner that spreads it. Records without a key are spread automatically.
+-- see: partitions
 -- only if requests: bool_or(is_record_api(api_name))
 -- parameter least_ratio = 5: minimum ratio to the mean of the topic's partitions
 -- parameter least_share = 0.25: minimum share of the topic's bytes: with many partitions, several times the mean is little
@@ -39,6 +40,7 @@ SELECT
         'partition ', "partition", ' has ', CAST(round(100.0 * bytes / all_bytes) AS BIGINT),
         ' % of the bytes of ', parts, ' partitions: ', bytes, ' B, ', records, ' records, of ', number_text(clients, 'client')
     ) AS what,
+    -- rows: (SELECT list(DISTINCT request_id) FROM partitions WHERE partitions.api_name = compared.api_name AND partitions.topic = compared.topic AND partitions."partition" = compared."partition") AS request_ids,
     bytes AS weight,
     first_time_ns,
     last_time_ns,

@@ -22,6 +22,7 @@ WITH last_words AS (
 ),
 cut AS (
     SELECT
+        -- rows: concat(connections.connection, ' ', connections.connection_number) AS connection_key,
         connections.broker_ip,
         connections.broker_port,
         last_words.client_id,
@@ -70,6 +71,7 @@ of_idle AS (
             END,
             round(max(silence_s) * 10) / 10, ' s without packets'
         ) AS what,
+        -- rows: list(connection_key) AS connection_keys,
         count(*) AS weight,
         min(closed_ns) AS first_time_ns,
         max(closed_ns) AS last_time_ns,
@@ -191,6 +193,7 @@ of_forgotten AS (
                 ELSE ''
             END
         ) AS what,
+        -- rows: list(concat(forgotten.connection, ' ', forgotten.connection_number)) AS connection_keys,
         count(*) AS weight,
         min(vain_ns) AS first_time_ns,
         max(vain_ns) AS last_time_ns,
@@ -212,6 +215,7 @@ SELECT
     broker_ip,
     broker_port,
     what,
+    -- rows: connection_keys,
     weight,
     first_time_ns,
     last_time_ns,
@@ -224,6 +228,7 @@ SELECT
     broker_ip,
     broker_port,
     what,
+    -- rows: connection_keys,
     weight,
     first_time_ns,
     last_time_ns,

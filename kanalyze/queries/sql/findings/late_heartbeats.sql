@@ -23,6 +23,7 @@ signs AS (
         requests.group_id,
         requests.member_id,
         requests.client_id,
+        -- rows: requests.request_id,
         requests.error_code,
         requests.request_start_ns,
         requests.request_packet,
@@ -62,6 +63,7 @@ SELECT
             ELSE ''
         END
     ) AS what,
+    -- rows: list(request_id) AS request_ids,
     max(gap_ns / session_ms) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,

@@ -17,6 +17,7 @@ WITH asked AS (
         client_ip,
         connection,
         connection_number,
+        -- rows: request_id,
         is_error,
         request_start_ns,
         request_packet,
@@ -48,6 +49,7 @@ runs AS (
         connection,
         connection_number,
         run,
+        -- rows: list(request_id) AS request_ids,
         count(*) AS requests,
         count(*) FILTER (WHERE is_error) AS failed,
         min(request_start_ns) AS first_time_ns,
@@ -74,6 +76,7 @@ storms AS (
         runs.client_id,
         runs.client_ip,
         count(DISTINCT concat(runs.connection, ' ', runs.connection_number)) AS connections,
+        -- rows: flatten(list(runs.request_ids)) AS request_ids,
         sum(runs.requests) AS requests,
         sum(runs.failed) AS failed,
         min(runs.first_time_ns) AS first_time_ns,
@@ -131,6 +134,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: storms.request_ids,
     storms.requests AS weight,
     first_time_ns,
     last_time_ns,

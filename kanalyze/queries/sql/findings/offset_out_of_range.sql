@@ -115,6 +115,7 @@ SELECT
             ELSE ''
         END
     ) AS what,
+    -- rows: list(DISTINCT request_id) AS request_ids,
     count(DISTINCT request_id) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,

@@ -10,6 +10,7 @@
 -- sure: likely: the rounds are certain; their causes are derived from the members before and after, and those that left.
 -- why: From the first JoinGroup of a round to the last SyncGroup no member consumes (with eager assignors); with the newer protocol, members wait whose partitions move.
 -- repair: Members that join and leave: look for a deployment, a crash loop, an autoscaler; static membership (group.instance.id) lets them come back without a round. Members lost: a longer session.timeout.ms for pauses of the process, a longer max.poll.interval.ms or smaller max.poll.records for slow work. The cooperative assignor or group.protocol=consumer make rounds shorter.
+-- see: over_time
 -- caused by late_heartbeats: group_id
 -- caused by broker_away
 -- caused by broker_restarted
@@ -230,6 +231,7 @@ SELECT
         END,
         CASE WHEN reasons.reasons IS NULL THEN '' ELSE concat('; clients say: ', reasons.reasons) END
     ) AS what,
+    -- rows: (SELECT list(DISTINCT request_id) FROM groups WHERE groups.group_id = of_groups.group_id AND event IN ('join', 'sync', 'leave') AND groups.request_start_ns BETWEEN of_groups.began_ns AND of_groups.last_time_ns) AS request_ids,
     of_groups.again AS weight,
     of_groups.began_ns AS first_time_ns,
     of_groups.last_time_ns,

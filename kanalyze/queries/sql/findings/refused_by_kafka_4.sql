@@ -4,9 +4,11 @@
 -- sure: certain: the versions are those of the requests; Kafka 4.0 removed them (KIP-896).
 -- why: Nothing is wrong with this broker. Once it runs Kafka 4.0 or later, these requests are answered with UNSUPPORTED_VERSION or the connection is closed.
 -- repair: Before the brokers are upgraded, upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions.
+-- see: versions
 -- parameter least_requests = 1: minimum number of requests with such a version
 WITH old AS (
     SELECT
+        -- rows: request_id,
         client_id,
         concat(api_name, ' v', api_version) AS version,
         wire = 'kafka-0.7' OR (requests.api_key = 0 AND api_version < 3) AS has_old_format,
@@ -29,6 +31,7 @@ SELECT
         array_to_string(list_sort(list(DISTINCT version)), ', '),
         CASE WHEN bool_or(has_old_format) THEN '; records in message format 0 or 1' ELSE '' END
     ) AS what,
+    -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,

@@ -4,11 +4,13 @@
 -- sure: likely: UNSUPPORTED_VERSION, and what the broker announced, are certain. A Kafka 4 broker closes the connection after a version that 4.0 removed (KIP-896), but it may close it for another reason.
 -- why: These clients cannot work with this broker: they connect, send a request, are disconnected or wait in vain, and connect again.
 -- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions. Remove settings that fix old versions (broker.version.fallback, api.version.request=false, api_version). A client that sends what the broker did not announce: one of another system than the broker, or with such a setting.
+-- see: versions
 -- tables: metadata
 -- only if requests: bool_or(status = 'unanswered' OR error_code = 35)
 -- parameter least_requests = 1: minimum number of refused requests
 WITH refused AS (
     SELECT
+        -- rows: request_id,
         client_id,
         client_ip,
         broker_ip,
@@ -25,6 +27,7 @@ WITH refused AS (
     WHERE error_code = 35 AND api_key <> 18
     UNION ALL
     SELECT
+        -- rows: without_answer.request_id,
         without_answer.client_id,
         without_answer.client_ip,
         without_answer.broker_ip,
@@ -81,6 +84,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,

@@ -25,6 +25,7 @@ WITH resent AS (
 ),
 spoken AS (
     SELECT
+        -- rows: requests.request_id,
         requests.connection,
         requests.connection_number,
         client_id,
@@ -54,6 +55,7 @@ spoken AS (
 ),
 lost AS (
     SELECT
+        -- rows: request_id,
         connection,
         connection_number,
         client_id,
@@ -88,6 +90,7 @@ of_connections AS (
         api_name,
         broker_ip,
         broker_port,
+        -- rows: list(request_id) AS request_ids,
         count(*) AS requests,
         max(waited_ns) AS waited_ns,
         max(silence_ns) AS silence_ns,
@@ -111,6 +114,7 @@ SELECT
             ELSE concat('; before, the connection was idle for ', in_s(max(silence_ns)), ' s')
         END
     ) AS what,
+    -- rows: flatten(list(request_ids)) AS request_ids,
     sum(requests) AS weight,
     min(first_time_ns) AS first_time_ns,
     max(last_time_ns) AS last_time_ns,

@@ -8,10 +8,14 @@
 -- sure: likely: several brokers answered the same API in the same capture; the network is subtracted if it was measured.
 -- why: Every client with partitions on it waits for it.
 -- repair: Look at that broker: disk, garbage collection, request queue (RequestQueueTimeMs), its share of the leaders (kafka-leader-election.sh).
+-- see: latency_parts over_time
 -- only if requests: min(broker_port) < max(broker_port) OR min(broker_ip) < max(broker_ip)
 -- parameter least_ratio = 3: minimum ratio to the 99th percentile of the others
 -- parameter least_requests = 100: minimum number of requests of the API to it
 -- parameter least_latency_ms = 5: minimum of its 99th percentile in ms
+-- parameter least_slow = 10: minimum number of requests that took longer than 99 % of the others'
+-- parameter least_share = 0.03: minimum share of them, three times what chance would make it
+-- parameter least_seconds = 3: minimum number of different seconds in which they were sent; in fewer, the broker paused
 -- Times are counted in bins, as in `quantiles`: a list of all times would be in memory at once.
 WITH times AS (
     SELECT
@@ -20,6 +24,7 @@ WITH times AS (
         broker_ip,
         broker_port,
         coalesce(broker_time_ns, work_latency_ns) AS time_ns,
+        -- rows: request_id,
         request_start_ns,
         request_packet
     FROM measured
@@ -35,12 +40,10 @@ binned AS (
         broker_ip,
         broker_port,
         amount_bin(time_ns) AS bin,
+        -- rows: list(request_id) AS request_ids,
         count(*) AS many,
         min(time_ns) AS lowest,
-        max(time_ns) AS highest,
-        min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(time_ns) AS highest
     FROM times
     GROUP BY api_name, asker, broker_ip, broker_port, amount_bin(time_ns)
 ),
@@ -104,22 +107,23 @@ SELECT
     slow.broker_port,
     slow.api_name,
     concat(
-        sum(binned.many), ' of ', slow.requests, ' requests took more than ',
+        count(*), ' of ', slow.requests, ' requests took more than ',
         in_ms(slow.others_p99_ns), ' ms, within which 99 % are answered by other brokers; its own 99 % within ',
         in_ms(slow.p99_ns), ' ms',
         CASE WHEN slow.asker = 'replica' THEN '; these are fetches of other brokers' ELSE '' END
     ) AS what,
+    -- rows: flatten(list(binned.request_ids)) AS request_ids,
     slow.p99_ns / 1e6 AS weight,
-    min(binned.first_time_ns) AS first_time_ns,
-    max(binned.last_time_ns) AS last_time_ns,
-    min(binned.first_packet) AS first_packet
+    min(times.request_start_ns) AS first_time_ns,
+    max(times.request_start_ns) AS last_time_ns,
+    min(times.request_packet) AS first_packet
 FROM slow
-JOIN binned
-    ON slow.api_name = binned.api_name
-    AND slow.asker = binned.asker
-    AND slow.broker_ip = binned.broker_ip
-    AND slow.broker_port = binned.broker_port
-    AND slow.others_p99_ns < binned.lowest
+JOIN times
+    ON slow.api_name = times.api_name
+    AND slow.asker = times.asker
+    AND slow.broker_ip = times.broker_ip
+    AND slow.broker_port = times.broker_port
+    AND slow.others_p99_ns < times.time_ns
 GROUP BY
     slow.broker_ip,
     slow.broker_port,
@@ -128,4 +132,8 @@ GROUP BY
     slow.requests,
     slow.p99_ns,
     slow.others_p99_ns
+HAVING
+    count(*) >= $least_slow
+    AND count(*) >= $least_share * slow.requests
+    AND count(DISTINCT times.request_start_ns // 1000000000) >= $least_seconds
 ORDER BY weight DESC, slow.broker_ip, slow.broker_port, slow.api_name NULLS LAST

@@ -4,6 +4,7 @@
 -- sure: likely: TCP round trips between the capture point and both ends, and packets that were retransmitted or windows that were closed during these requests.
 -- why: No change to the broker makes these requests faster.
 -- repair: Look at the path: distance, retransmissions, a receiver whose window is closed. Move replicas or clients closer to each other; use larger socket buffers on long paths.
+-- see: latency_parts
 -- only if requests: count(*) FILTER (WHERE waited IS NOT TRUE AND CAST(total_time_ns AS DOUBLE) + coalesce(client_network_ns, 0) >= $least_latency_ms * 1000000 AND CAST(broker_network_ns AS DOUBLE) + coalesce(client_network_ns, 0) + retransmission_wait_ns + CASE WHEN retransmitted_packets > 0 OR zero_windows > 0 THEN CAST(coalesce(request_send_ns, 0) AS DOUBLE) + coalesce(response_send_ns, 0) ELSE 0 END >= $least_share * (CAST(total_time_ns AS DOUBLE) + coalesce(client_network_ns, 0))) >= $least_requests
 -- parameter least_share = 0.5: minimum share of the time of a request that the network takes
 -- parameter least_latency_ms = 5: minimum time of a request in ms
@@ -36,6 +37,7 @@ of_pairs AS (
         client_id,
         broker_ip,
         broker_port,
+        -- rows: list(request_id) FILTER (WHERE is_slow) AS request_ids,
         count(*) AS requests,
         count(*) FILTER (WHERE is_slow) AS slow,
         avg(CASE WHEN is_slow THEN round_trip_ns END) AS round_trip_ns,
@@ -57,6 +59,7 @@ SELECT
         ' ms on average, of which round trips ', in_ms(round_trip_ns), ' ms; ',
         resent, ' had retransmissions, ', closed, ' a closed window'
     ) AS what,
+    -- rows: request_ids,
     slow AS weight,
     first_time_ns,
     last_time_ns,

@@ -13,7 +13,8 @@ WITH refused AS (
         client_id,
         broker_ip,
         broker_port,
-        count(*) AS answers,
+        -- rows: list(DISTINCT request_id) AS request_ids,
+        count(DISTINCT request_id) AS answers,
         min(error_name) AS error_name,
         count(DISTINCT "partition") AS partitions,
         min(request_start_ns) AS first_time_ns,
@@ -39,6 +40,7 @@ SELECT
         '; meanwhile it received metadata ',
         number_text(count(told.request_id), 'time')
     ) AS what,
+    -- rows: any_value(refused.request_ids) AS request_ids,
     max(refused.answers) AS weight,
     max(refused.first_time_ns) AS first_time_ns,
     max(refused.last_time_ns) AS last_time_ns,

@@ -15,6 +15,7 @@ WITH throttled AS (
 ),
 in_order AS (
     SELECT
+        -- rows: requests.request_id,
         requests.client_id,
         requests.throttle_time_ms,
         requests.request_start_ns,
@@ -48,6 +49,7 @@ SELECT
         number_text(count(*) FILTER (WHERE is_early), 'request'),
         ' sent before the throttle time was over'
     ) AS what,
+    -- rows: list(request_id) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS request_ids,
     sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS weight,
     min(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_time_ns,
     max(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS last_time_ns,

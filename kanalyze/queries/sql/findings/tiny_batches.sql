@@ -4,12 +4,14 @@
 -- sure: certain: sizes are those of the batches sent.
 -- why: Each request costs client, network and broker the same, whatever its size; compression needs several records at a time.
 -- repair: Raise linger.ms (5 to 100) and batch.size, do not flush after each record, and set compression.type.
+-- see: codecs
 -- only if requests: count(*) FILTER (WHERE api_name = 'Produce' AND record_bytes > 0) >= $least_per_s
 -- parameter largest_bytes = 1600: maximum mean of the bytes of records per partition of a request
 -- parameter least_per_s = 100: minimum requests per second
 WITH sent AS (
     SELECT
         client_id,
+        -- rows: list(DISTINCT request_id) AS request_ids,
         count(DISTINCT request_id) AS requests,
         count(*) AS batches,
         avg(record_bytes) AS bytes_each,
@@ -29,6 +31,7 @@ SELECT
         ' per s, of ', CAST(round(bytes_each) AS BIGINT), ' B and ', round(records_each * 10) / 10,
         ' records for each partition, ', CAST(round(100.0 * uncompressed / batches) AS BIGINT), ' % uncompressed'
     ) AS what,
+    -- rows: request_ids,
     requests AS weight,
     first_time_ns,
     last_time_ns,

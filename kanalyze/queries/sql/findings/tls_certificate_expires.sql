@@ -4,6 +4,7 @@
 -- sure: certain: the dates are in the certificates. Others are not seen: TLS 1.3 encrypts certificates, and a resumed session sends none.
 -- why: From that moment on every new connection fails. Open connections continue, so the fault seems to spread slowly.
 -- repair: Renew the certificate, and have the process load it (brokers take a new keystore without a restart: kafka-configs.sh --alter --add-config ssl.keystore.location).
+-- see: tls_certificates
 -- show: connections
 -- only if connections: bool_or(tls_certificate_not_after_ns IS NOT NULL OR tls_client_certificate_not_after_ns IS NOT NULL)
 -- parameter days = 30: maximum days from a connection to the end of its certificate
@@ -29,6 +30,7 @@ SELECT
         END,
         '; ', number_text(count(*), 'connection')
     ) AS what,
+    -- rows: list(connection_key) AS connection_keys,
     -days AS weight,
     min(start_ns) AS first_time_ns,
     max(end_ns) AS last_time_ns,

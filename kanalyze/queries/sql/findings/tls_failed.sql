@@ -4,11 +4,13 @@
 -- sure: certain: an alert names the reason. It is only likely if the alert is encrypted, or one end closes before the handshake is over.
 -- why: The client cannot work, and tries again; each attempt costs the broker a handshake.
 -- repair: certificate_expired: renew the certificate. unknown_ca, certificate_unknown, bad_certificate: give the sender of the alert the authority of the other end's certificate (ssl.truststore.location, ssl.ca.location), and check that the certificate has the host name that the client connects to. certificate_required, or bad_certificate from the broker: give the client a certificate (ssl.keystore.location), or do not require one (ssl.client.auth). handshake_failure, protocol_version: enable a version and a cipher suite that both ends support (ssl.enabled.protocols, ssl.cipher.suites). An encrypted alert from the broker is mostly about the client's certificate; the broker's log has the reason, and with the secrets of the session (--keylog FILE) the report does.
+-- see: tls
 -- show: connections
 -- only if connections: bool_or(tls_failure IS NOT NULL)
 -- parameter least_connections = 1: minimum number of connections
 WITH failed AS (
     SELECT
+        -- rows: concat(connection, ' ', connection_number) AS connection_key,
         client_id,
         client_ip,
         connections.broker_ip,
@@ -41,6 +43,7 @@ SELECT
             ELSE concat(' sends the alert ', tls_failure)
         END
     ) AS what,
+    -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(start_ns) AS last_time_ns,

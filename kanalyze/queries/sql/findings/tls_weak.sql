@@ -4,6 +4,7 @@
 -- sure: certain: the broker chose it in its hello, which is not encrypted.
 -- why: TLS 1.0 and 1.1 (RFC 8996), RC4 (RFC 7465) and 3DES are withdrawn; the padding of CBC has leaked plaintext; without forward secrecy, anyone who gets the broker's key can decrypt old captures. Libraries drop them one by one, and then such clients can no longer connect.
 -- repair: Enable only TLS 1.2 and 1.3, and suites with ECDHE and GCM or ChaCha20 (ssl.enabled.protocols, ssl.cipher.suites of broker and clients); upgrade clients that support neither.
+-- see: tls
 -- show: connections
 -- only if connections: bool_or(tls_version IS NOT NULL)
 -- parameter least_connections = 1: minimum number of connections
@@ -38,6 +39,7 @@ SELECT
         number_text(count(DISTINCT client_ip), 'client'), ': ', tls_version, ', ',
         tls_cipher_suite, ' (', substring(faults, 3), ')'
     ) AS what,
+    -- rows: list(concat(connection, ' ', connection_number)) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(end_ns) AS last_time_ns,

@@ -13,6 +13,7 @@ WITH failed AS (
         client_id,
         client_ip,
         topic,
+        -- rows: list(DISTINCT request_id) AS request_ids,
         count(DISTINCT request_id) AS refused,
         count(DISTINCT CASE WHEN api_name <> 'Metadata' THEN request_id END) AS others,
         array_to_string(list_sort(list(DISTINCT api_name)), ', ') AS api_names,
@@ -77,6 +78,7 @@ SELECT
             ELSE ''
         END
     ) AS what,
+    -- rows: request_ids,
     refused AS weight,
     first_time_ns,
     last_time_ns,

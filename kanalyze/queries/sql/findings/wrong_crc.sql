@@ -61,6 +61,7 @@ SELECT
             )
         END
     ) AS what,
+    -- rows: list(wrong.request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns,

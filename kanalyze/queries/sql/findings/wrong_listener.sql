@@ -22,6 +22,7 @@ vain AS (
     SELECT
         broker_ip,
         broker_port,
+        -- rows: list(connection_key) FILTER (WHERE is_vain) AS connection_keys,
         count(*) FILTER (WHERE is_vain) AS attempts,
         count(*) FILTER (WHERE is_vain AND closed_by = 'broker') AS refused,
         sum(client_syn_retransmissions) FILTER (WHERE is_vain) AS repeated,
@@ -49,6 +50,7 @@ tried AS (
             max(vain.attempts) - max(vain.refused), ' without any answer (',
             number_text(max(vain.repeated), 'SYN'), ' sent again)'
         ) AS what,
+        -- rows: any_value(vain.connection_keys) AS connection_keys,
         max(vain.attempts) AS weight,
         min(vain.first_time_ns) AS first_time_ns,
         max(vain.last_time_ns) AS last_time_ns,
@@ -65,6 +67,7 @@ asking AS (
     SELECT
         client_id,
         client_ip,
+        -- rows: list(DISTINCT concat(connection, ' ', connection_number)) AS connection_keys,
         count(*) FILTER (WHERE api_name = 'Metadata') AS asks,
         min(request_start_ns) FILTER (WHERE api_name = 'Metadata') AS first_time_ns,
         max(request_start_ns) FILTER (WHERE api_name = 'Metadata') AS last_time_ns
@@ -132,6 +135,7 @@ stuck AS (
             END,
             '; it asked for nothing else'
         ) AS what,
+        -- rows: any_value(asking.connection_keys) AS connection_keys,
         asking.asks AS weight,
         asking.first_time_ns,
         asking.last_time_ns,
@@ -164,6 +168,7 @@ SELECT
     NULL AS client_id,
     client_ip,
     what,
+    -- rows: connection_keys,
     weight,
     first_time_ns,
     last_time_ns,
@@ -176,6 +181,7 @@ SELECT
     client_id,
     client_ip,
     what,
+    -- rows: connection_keys,
     weight,
     first_time_ns,
     last_time_ns,

@@ -42,6 +42,7 @@ asked AS (
 ),
 found AS (
     SELECT
+        -- rows: concat(connections.connection, ' ', connections.connection_number) AS connection_key,
         connections.client_id,
         connections.client_ip,
         connections.broker_ip,
@@ -105,6 +106,7 @@ SELECT
             ELSE concat(' s that begin with ', begin_with)
         END
     ) AS what,
+    -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
     max(start_ns) AS last_time_ns,

@@ -4,10 +4,12 @@
 --
 -- only if requests: count(*) > 0
 SELECT
-    start_ns,
-    requests,
-    errors,
-    request_bytes,
-    response_bytes
+    moment_sums.start_ns // bucket_ns * bucket_ns AS start_ns,
+    sum(requests) AS requests,
+    sum(errors) AS errors,
+    sum(request_bytes) AS request_bytes,
+    sum(response_bytes) AS response_bytes
 FROM moment_sums
+CROSS JOIN time_buckets
+GROUP BY moment_sums.start_ns // bucket_ns * bucket_ns
 ORDER BY start_ns

@@ -3,6 +3,7 @@
 -- `is_vain`: the broker's end refused the connection, or did not answer. `is_served`: it answered, in
 -- Kafka or in TLS.
 SELECT
+    -- rows: concat(connection, ' ', connection_number) AS connection_key,
     broker_ip,
     broker_port,
     client_ip,

@@ -2,6 +2,7 @@
 SELECT
     'broker' AS sent_by,
     CAST(NULL AS VARCHAR) AS client_ip,
+    -- rows: concat(connection, ' ', connection_number) AS connection_key,
     broker_ip,
     broker_port,
     tls_certificate_subject AS subject,
@@ -15,6 +16,7 @@ UNION ALL
 SELECT
     'client' AS sent_by,
     client_ip,
+    -- rows: concat(connection, ' ', connection_number) AS connection_key,
     broker_ip,
     broker_port,
     tls_client_certificate_subject AS subject,

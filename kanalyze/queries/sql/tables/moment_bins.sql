@@ -1,6 +1,7 @@
--- Latencies of requests, counted in bins, by the span of `time_buckets` in which they began.
+-- Latencies of requests, counted in bins, by the `grain_ns` of `time_buckets` in which they
+-- began.
 SELECT
-    request_start_ns // bucket_ns * bucket_ns AS start_ns,
+    request_start_ns // grain_ns * grain_ns AS start_ns,
     latency_bin AS bin,
     count(*) AS many,
     min(latency_ns) AS lowest,
@@ -9,4 +10,4 @@ SELECT
 FROM measured
 CROSS JOIN time_buckets
 WHERE is_request AND request_start_ns IS NOT NULL AND NOT has_waited AND latency_ns IS NOT NULL
-GROUP BY request_start_ns // bucket_ns * bucket_ns, latency_bin
+GROUP BY request_start_ns // grain_ns * grain_ns, latency_bin

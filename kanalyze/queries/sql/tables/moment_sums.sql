@@ -1,7 +1,7 @@
--- Requests, errors and bytes by the span of `time_buckets` in which they begin or are answered.
+-- Requests, errors and bytes by the `grain_ns` of `time_buckets` in which they begin or are answered.
 WITH events AS (
     SELECT
-        request_start_ns // bucket_ns * bucket_ns AS start_ns,
+        request_start_ns // grain_ns * grain_ns AS start_ns,
         1 AS requests,
         0 AS errors,
         request_bytes,
@@ -11,7 +11,7 @@ WITH events AS (
     WHERE is_request AND request_start_ns IS NOT NULL
     UNION ALL
     SELECT
-        response_start_ns // bucket_ns * bucket_ns AS start_ns,
+        response_start_ns // grain_ns * grain_ns AS start_ns,
         0 AS requests,
         CASE WHEN is_error THEN 1 ELSE 0 END AS errors,
         0 AS request_bytes,

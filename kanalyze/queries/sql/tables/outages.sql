@@ -33,6 +33,7 @@ failed AS (
         opened.broker_ip,
         opened.broker_port,
         opened.served > 0 AS is_after,
+        -- rows: list(opened.connection_key) AS connection_keys,
         count(*) AS attempts,
         count(DISTINCT opened.client_ip) AS clients,
         count(*) FILTER (WHERE opened.closed_by = 'broker') AS refused,

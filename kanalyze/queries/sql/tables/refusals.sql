@@ -25,6 +25,7 @@ sent AS (
 ),
 counted AS (
     SELECT
+        -- rows: list(DISTINCT codes.request_id) AS request_ids,
         codes.error_code,
         min(codes.error_name) AS error_name,
         codes.api_name,
@@ -62,6 +63,7 @@ SELECT
             ELSE ''
         END
     ) AS what,
+    -- rows: request_ids,
     refused AS weight,
     first_time_ns,
     last_time_ns,
