@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.history import ALL_CONNECTIONS, Stretch, from_json, to_json
+from kanalyze.batch.steps import Cut
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.tables.quality import CaptureQuality
 
@@ -102,6 +103,8 @@ class Checkpoint:
     """The same counts for each bucket, with anomalies; empty in older checkpoints."""
     history: list[Stretch] = field(default_factory=list)
     """What was read lately; older checkpoints only have from when to when."""
+    cut: Cut | None = None
+    """Where the run ended, if it left captures that were there for the next one."""
 
     @property
     def whole_quality(self) -> CaptureQuality:
@@ -207,6 +210,13 @@ class CheckpointFolder:
         return UsageError(f"{self.shown}: {name} is damaged; --replace starts over")
 
 
+def _cut(values: Any) -> Cut | None:
+    if values is None:
+        return None
+    time_ns, taken = values
+    return Cut(int(time_ns), {str(name): int(packets) for name, packets in taken.items()})
+
+
 def _unknown_history(quality: CaptureQuality) -> list[Stretch]:
     """Return the history of a checkpoint that has none: any connection may have been read."""
     first_ns, last_ns = quality.first_time_ns, quality.last_time_ns
@@ -239,6 +249,7 @@ def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
             str(bucket): quality.to_values() for bucket, quality in checkpoint.closing.items()
         },
         "history": to_json(checkpoint.history),
+        "cut": checkpoint.cut,
         "states": states,
     }
 
@@ -262,5 +273,6 @@ def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
             for bucket, quality in plain.get("closing", {}).items()
         },
         history=_unknown_history(quality) if history is None else from_json(history),
+        cut=_cut(plain.get("cut")),
     )
     return checkpoint, list(plain["states"])

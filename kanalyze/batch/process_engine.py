@@ -222,7 +222,7 @@ class _ScratchCaptures:
         self._anomalies: list[_Anomalies] = []
         leaves_out = job.plan.leave_out_unreadable
         reports = read_in_tasks(tasks, self._read, leaves_out_unreadable=leaves_out)
-        self.read_summary = ReadSummary(reports, job.buckets)
+        self.read_summary = ReadSummary(reports, job.buckets, job.taken_before)
 
     def _read(self, groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
         paths = [str(self._folder / f"anomalies-{parts[0][0]}") for parts in groups]

@@ -11,11 +11,12 @@ Below the folder of the archive::
 
 Without a checkpoint each run reads all captures, and its rows replace those of the run before. With
 a checkpoint the archive grows: a run reads new captures, and continues the connections that the
-last run left open. If captures of the same connections come late, or a capture has grown, the runs
-of their hour and later ones are undone, and their captures are read again
-(:mod:`kanalyze.batch.history`). The rows of connections that are still open are in
-``connections/open-000001-00000.zstd.parquet``, which the next run replaces. In ``anomalies/`` a
-file of this kind has the captures that the next run tries to read again.
+last run left open. Many captures are read in steps, each of which is committed as a run, so a load
+that dies goes on after the last one (:mod:`kanalyze.batch.steps`). If captures of the same
+connections come late, or a capture has grown, the runs of their hour and later ones are undone, and
+their captures are read again (:mod:`kanalyze.batch.history`). The rows of connections that are
+still open are in ``connections/open-000001-00000.zstd.parquet``, which the next run replaces. In
+``anomalies/`` a file of this kind has the captures that the next run tries to read again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.archive.planning import buckets_for, sends_segments, tasks_for
+from kanalyze.batch.archive.segment_readers import name_in_rows
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
 from kanalyze.batch.checkpoint import Checkpoint
@@ -40,7 +42,7 @@ from kanalyze.batch.run_plan import (
     options_of,
     plan_run,
 )
-from kanalyze.capture.io.source import capture_name
+from kanalyze.batch.steps import BYTES_A_CORE, Cut, StartTimes, first_step, rereads_much
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import KanalyzeError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
@@ -106,13 +108,35 @@ def run_batch(
         batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, report_options)
         if not run.is_needed:
             return batch.last_report()
+        advice = engine.advice(sum(file.total_bytes or 0 for file in run.files))
+        if advice is not None:
+            warn(advice)
+        return _in_steps(batch, commits)
+
+
+def _in_steps(batch: _BatchRun, commits: Commits) -> dict[str, Any]:
+    """Commit one step after another; return the report of the last one."""
+    starts, said = StartTimes(), set[str]()
+    step_bytes = batch.settings.step_bytes or BYTES_A_CORE * batch.engine.cores
+
+    def warn_once(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            batch.warn(text)
+
+    while True:
         last_commit = commits.last
         try:
-            return batch.execute(commits)
+            report = batch.execute(commits, starts, step_bytes)
         except (KanalyzeError, OSError, MemoryError, KeyboardInterrupt):
             if commits.last == last_commit:
                 commits.discard()
             raise
+        if report is not None:
+            return report
+        settings = batch.settings._replace(replace=False)
+        run = plan_run(batch.engine.folder, batch.plan, settings, batch.out, commits, warn_once)
+        batch = replace(batch, settings=settings, run=run)
 
 
 @dataclass(frozen=True)
@@ -138,23 +162,37 @@ class _BatchRun:
             return report
         return self._report(CaptureQuality() if previous is None else previous.whole_quality, [])
 
-    def execute(self, commits: Commits) -> dict[str, Any]:
-        """Read, rebuild, write and commit; return the report."""
-        run = self.run
-        job = self._job()
-        captures = [file.capture for file in run.files]
-        advice = self.engine.advice(sum(file.total_bytes or 0 for file in run.files))
-        if advice is not None:
-            self.warn(advice)
-        tasks = tasks_for(captures, Stores(), self.settings.split_bytes, self.engine.cores)
-        self.report_phase(f"reading {captures_text(len(run.files))} in {len(tasks)} tasks")
-        with self.engine.read(job, tasks) as captured:
-            again = self._read_again(captured.read_summary)
-            if again is None:
-                return self._rebuild(captured, job, commits)
-        return replace(self, run=again).execute(commits)
+    def execute(
+        self, commits: Commits, starts: StartTimes, step_bytes: int
+    ) -> dict[str, Any] | None:
+        """Read, rebuild, write and commit the next step: the earliest captures, of some bytes.
 
-    def _rebuild(self, captured: OpenedCaptures, job: Job, commits: Commits) -> dict[str, Any]:
+        Returns the report; None if there are more steps.
+        """
+        step = replace(self, run=first_step(self.run, step_bytes, starts)) if self._grows else self
+        job = step._job()
+        captures = [file.capture for file in step.run.files]
+        tasks = tasks_for(captures, Stores(), self.settings.split_bytes, self.engine.cores)
+        self.report_phase(f"reading {captures_text(len(captures))} in {len(tasks)} tasks")
+        again: RunPlan | None = None
+        with self.engine.read(job, tasks) as captured:
+            read = captured.read_summary
+            is_too_small = step.run != self.run and rereads_much(step.run, read)
+            if not is_too_small:
+                again = step._read_again(read)
+                if again is None:
+                    return step._rebuild(captured, job, commits)
+        if again is None:
+            return self.execute(commits, starts, 2 * step_bytes)
+        return replace(self, run=again).execute(commits, starts, step_bytes)
+
+    @property
+    def _grows(self) -> bool:
+        return self.run.checkpoint_folder is not None
+
+    def _rebuild(
+        self, captured: OpenedCaptures, job: Job, commits: Commits
+    ) -> dict[str, Any] | None:
         self._warn_unreadable(captured.read_summary)
         self.report_phase(f"rebuilding connections in {job.buckets} parts")
         with captured.rebuilt(job, self._saved()) as rows:
@@ -165,7 +203,11 @@ class _BatchRun:
         previous = self.run.previous
         if previous is None or previous.is_finished:
             return None
-        index = stretch_of_late(previous.history, read.seen)
+        begun = {
+            name_in_rows(file.path) for file in self.run.files if file.identity in self.run.begun
+        }
+        seen = [capture for capture in read.seen if capture.capture not in begun]
+        index = stretch_of_late(previous.history, seen)
         if index is None:
             return None
         again = self.run.from_earlier(run_before(previous.history, index))
@@ -182,7 +224,9 @@ class _BatchRun:
 
     def _job(self) -> Job:
         previous = self.run.previous
-        is_last = self.settings.finish or (previous is not None and previous.is_finished)
+        is_last = self.run.until_ns is None and (
+            self.settings.finish or (previous is not None and previous.is_finished)
+        )
         captures = [file.capture for file in self.run.files]
         if previous is None:
             buckets = self.settings.buckets or buckets_for(captures, self.engine.cores)
@@ -195,11 +239,20 @@ class _BatchRun:
             sends=sends_segments(captures, buckets),
             others=OTHER_TABLES,
             run=self.run.run,
-            keeps_open=self.run.checkpoint_folder is not None and not is_last,
-            notes_connections=self.run.checkpoint_folder is not None,
+            keeps_open=self._grows and not is_last,
+            until_ns=self.run.until_ns,
+            taken_before=self._taken_before,
+            notes_connections=self._grows,
             folder=str(Path.cwd()),
             staging=self.engine.task_location(self.out, STAGING),
         )
+
+    @property
+    def _taken_before(self) -> dict[str, int]:
+        """How many packets of captures the step before took, by their names in rows."""
+        begun = self.run.begun
+        files = (file for file in self.run.files if file.identity in begun)
+        return {name_in_rows(file.path): begun[file.identity] for file in files}
 
     def _saved(self) -> SavedConnections | None:
         """Return the connections that the last run left open, if there was one."""
@@ -231,15 +284,18 @@ class _BatchRun:
 
     def _write_and_commit(
         self, captured: OpenedCaptures, rows: ArchiveRows, job: Job, commits: Commits
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any] | None:
         self.report_phase("writing rows")
         changed_rows = [_changed_row(file, self.run) for file in self.run.changed]
         moved = self._moved(rows.stage(self.out, changed_rows))
         self._warn_closed(rows.summary)
         checkpoint = self._checkpoint(captured.read_summary, rows.summary, job)
-        self.report_phase("summing up")
-        summary = self._report(checkpoint.whole_quality, moved)
-        self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
+        summary = None
+        if self.run.until_ns is None:
+            self.report_phase("summing up")
+            summary = self._report(checkpoint.whole_quality, moved)
+            self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
+            moved.append((f"{STAGING}/{REPORT}", REPORT))
         folder = self.run.checkpoint_folder
         if folder is not None:
             folder.own(self.run.archive, self.out.url)
@@ -268,7 +324,7 @@ class _BatchRun:
             quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, count=len(self.run.changed))
         # Captures that could not be opened now are new again in the next run.
         retryable = {
-            file.identity for file in self.run.files if capture_name(file.path) in read.retryable
+            file.identity for file in self.run.files if name_in_rows(file.path) in read.retryable
         }
         return Checkpoint(
             run=self.run.run,
@@ -282,19 +338,35 @@ class _BatchRun:
             open_quality=open_quality,
             closing=rebuilt.closing if job.keeps_open else {},
             history=self._history(read) if job.keeps_open else [],
+            cut=self._cut(read),
         )
+
+    def _cut(self, read: ReadSummary) -> Cut | None:
+        """Return where this step ends; None if it takes all."""
+        if self.run.until_ns is None:
+            return None
+        taken = {
+            file.identity: read.taken[name_in_rows(file.path)]
+            for file in self.run.files
+            if name_in_rows(file.path) in read.taken
+        }
+        return Cut(self.run.until_ns, taken)
 
     def _history(self, read: ReadSummary) -> list[Stretch]:
         """Return what was read lately, after this run."""
         previous = self.run.previous
         history = [] if previous is None else previous.history
-        first_ns, last_ns = read.quality.first_time_ns, read.quality.last_time_ns
+        first_ns, last_ns = read.quality.first_time_ns, read.last_time_ns
+        if self.run.begun and self.run.cut_before is not None:
+            first_ns = min(first_ns or self.run.cut_before.time_ns, self.run.cut_before.time_ns)
         if first_ns is None or last_ns is None:
             return history
+        if self.run.until_ns is not None:
+            last_ns = min(last_ns, self.run.until_ns)
         starts: dict[str, int] = {}
         for seen in read.seen:
             starts.setdefault(seen.capture, seen.first_ns)
-        files = {file.identity: starts.get(capture_name(file.path)) for file in self.run.files}
+        files = {file.identity: starts.get(name_in_rows(file.path)) for file in self.run.files}
         connections = reduce(or_, (seen.connections for seen in read.seen), 0)
         before = 0 if previous is None else previous.run
         return with_run(history, Stretch(before, first_ns, last_ns, connections, files))
@@ -330,8 +402,7 @@ class _BatchRun:
             "has_checkpoint": has_checkpoint,
             "captures": [] if has_checkpoint else [file.identity for file in self.run.files],
         }
-        files = [*moved, (f"{STAGING}/{REPORT}", REPORT)]
-        return Commit(self.run.run, files, self.run.removed, about)
+        return Commit(self.run.run, list(moved), self.run.removed, about)
 
 
 def _report_in(data: bytes) -> dict[str, Any] | None:
@@ -345,7 +416,7 @@ def _report_in(data: bytes) -> dict[str, Any] | None:
 
 def _changed_row(file: InputFile, run: RunPlan) -> AnomalyRow:
     assert run.previous is not None, "it was read before"
-    name = capture_name(file.path)
+    name = name_in_rows(file.path)
     old = run.previous.read[file.identity]
     detail = f"{name}: has changed since it was read ({old} B then, {file.total_bytes} B now)"
     anomaly = Anomaly(AnomalyKind.CAPTURE_UNREADABLE, detail=f"{detail}: left out")

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.commit import Commit, Commits, Folder
     from kanalyze.batch.history import Stretch
     from kanalyze.batch.read_plan import ReadPlan
+    from kanalyze.batch.steps import Cut
     from kanalyze.capture.inputs import NamedFiles
 
 __all__ = [
@@ -155,6 +156,9 @@ class Settings(NamedTuple):
     """With a checkpoint: read all files, and close all connections."""
     replace: bool = False
     """Start over, and replace all rows."""
+    step_bytes: int | None = None
+    """With a checkpoint: captures are committed in steps of this size; None for one that depends on
+    the cores."""
     settle_s: float = 60
     """With a checkpoint: a file is read if it was not written to for this time in s."""
     follows: bool = False
@@ -187,6 +191,18 @@ class RunPlan(NamedTuple):
     """All captures that are there now, by identity."""
     rows: Sequence[str] = ()
     """The files with rows of earlier runs."""
+    until_ns: int | None = None
+    """It takes the packets before this time, as later captures are left for the next run."""
+
+    @property
+    def cut_before(self) -> Cut | None:
+        """Where the run before ended, if that left captures for this one."""
+        return None if self.previous is None else self.previous.cut
+
+    @property
+    def begun(self) -> Mapping[str, int]:
+        """How many packets of captures the run before took, by identity."""
+        return {} if self.cut_before is None else self.cut_before.taken
 
     @property
     def read(self) -> dict[str, int | None]:
@@ -211,6 +227,8 @@ class RunPlan(NamedTuple):
         if not again <= self.existing.keys():
             return None
         again |= {file.identity for file in self.files}
+        if earlier is not None and earlier.cut is not None:
+            again |= earlier.cut.taken.keys()
         return self._replace(
             files=[file for identity, file in self.existing.items() if identity in again],
             changed=[file for file in self.changed if file.identity in read],
@@ -309,6 +327,9 @@ def _plan_with_checkpoint(
         unsettled_text = captures_text(len(selection.unsettled))
         name = selection.unsettled[0].path
         warn(f"left for the next run, may still be written: {unsettled_text}, such as {name}")
+    cut = None if previous is None else previous.cut
+    begun = () if cut is None else cut.taken.keys() - {file.identity for file in selection.changed}
+    files_to_read = [file for file in files if file.identity in begun] + selection.new
     is_finished = previous is not None and previous.is_finished
     if is_finished and selection.new:
         raise UsageError(
@@ -316,13 +337,13 @@ def _plan_with_checkpoint(
             f"{captures_text(len(selection.new))} came; --replace starts over"
         )
     to_finish = settings.finish and not is_finished and (previous is not None or selection.new)
-    is_needed = bool(selection.new or selection.changed or to_finish)
+    is_needed = bool(selection.new or selection.changed or to_finish or cut)
     if settings.replace and rows and not is_needed:
         raise UsageError(f"{out.shown}: --replace: there are no captures to read yet")
     run = _number(last) + 1
     last_run = 0 if previous is None else previous.run
     planned = RunPlan(
-        *(run, archive, selection.new, selection.changed),
+        *(run, archive, files_to_read, selection.changed),
         [name for name in rows if _is_replaced(name, last_run)],
         *(folder, previous, is_needed),
         existing={file.identity: file for file in files},

@@ -243,6 +243,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         checkpoint=arguments.checkpoint,
         finish=arguments.finish,
         replace=arguments.replace,
+        step_bytes=arguments.step_size,
         settle_s=arguments.settle,
         follows=arguments.follow is not None,
         buckets=arguments.buckets,

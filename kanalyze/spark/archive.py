@@ -173,7 +173,7 @@ class ArchiveSegments:
         self._told = told
         self._groups = reports.groups
         self.job = job
-        self.read_summary = ReadSummary(reports.captures, job.buckets)
+        self.read_summary = ReadSummary(reports.captures, job.buckets, job.taken_before)
         """The reports of all captures, combined."""
 
     def anomaly_streams(self) -> DataFrame:

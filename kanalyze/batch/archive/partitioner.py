@@ -106,6 +106,7 @@ class ConnectionPartitioner:
         pruner: PayloadPruner | None = None,
         names: TopicNameScan | None = None,
         connections: NDArray[np.bool_] | None = None,
+        until_ns: int | None = None,
     ) -> None:
         """Make one.
 
@@ -114,7 +115,11 @@ class ConnectionPartitioner:
             pruner: finds the payload that no row needs; None keeps all payload.
             names: searches for names of topics; None if they are not needed.
             connections: becomes true at the hash of each connection; None if that is not needed.
+            until_ns: when packets are too late to be counted in :attr:`packets_in_time`.
         """
+        self._until_ns = until_ns
+        self.packets_in_time: int | None = None
+        """How many packets come before the first one that is too late; None if none is."""
         self._buckets = buckets
         self._pruner = pruner
         self._names = names
@@ -196,6 +201,9 @@ class ConnectionPartitioner:
         keys = np.frombuffer(earliest_from(batch.time_ns), np.int64)
         keys = np.maximum(keys, self._reached_ns)
         self._reached_ns = int(keys[-1])
+        until_ns = self._until_ns
+        if until_ns is not None and self.packets_in_time is None and until_ns <= self._reached_ns:
+            self.packets_in_time = batch.number[0] - 1 + int(np.searchsorted(keys, until_ns))
         return keys
 
     # -- fragments --------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.batch.archive.partitioner import reassemble_fragments
@@ -24,7 +25,7 @@ from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from kanalyze.batch.archive.shuffle import BlockGroup, BucketReport, CaptureReport
     from kanalyze.capture.io.stores import Stores
@@ -160,8 +161,19 @@ def read_in_tasks(
 class ReadSummary:
     """The combined reports of all captures, after :func:`splits_to_reread` returns no part."""
 
-    def __init__(self, reports: Sequence[CaptureReport], buckets: int) -> None:
-        """Combine reports; ``buckets`` is how many buckets there are."""
+    def __init__(
+        self,
+        reports: Sequence[CaptureReport],
+        buckets: int,
+        taken_before: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Combine reports.
+
+        Args:
+            reports: of all parts of captures.
+            buckets: how many buckets there are.
+            taken_before: how many packets of captures earlier jobs took, and counted all of it.
+        """
         self._buckets = buckets
         self.unreadable = {
             report.capture: report.unreadable for report in reports if report.unreadable is not None
@@ -175,7 +187,9 @@ class ReadSummary:
         """The unreadable captures that a later job may be able to read."""
         valid, self.packets_before = _valid(reports)
         valid.sort(key=_by_time)
-        self.captures = _captures(valid)
+        self.taken = _taken(valid, self.packets_before)
+        """How many packets are taken of captures that go on for longer than the job."""
+        self.captures = _captures(valid, self.taken)
         """The valid captures, by time; empty for a table of packets."""
         self.seen = [
             SeenCapture(report.capture, report.file_time_ns, connections_of(report.connections))
@@ -183,19 +197,30 @@ class ReadSummary:
             if report.connections is not None and report.quality.packets
         ]
         """The parts of valid captures that have packets, by time, if the job notes connections."""
+        self.last_time_ns = max(
+            (report.quality.last_time_ns or 0 for report in valid if report.quality.packets),
+            default=None,
+        )
+        """When the last packet was captured."""
         self._parts = {
             report.part: CapturePart(
                 *(report.capture, report.file_time_ns),
                 self.packets_before[report.capture, report.part],
+                taken_before.get(report.capture, 0) + 1,
+                self.taken.get(report.capture),
             )
             for report in valid
         }
-        fragments = reassemble_fragments([report.fragments for report in valid], buckets)
+        # A datagram may be complete in the capture after one that ends, but not before that.
+        ended = [report for report in valid if report.capture not in self.taken]
+        fragments = reassemble_fragments([report.fragments for report in ended], buckets)
         self.quality = CaptureQuality()
         """Statistics of packets; those of connections are in the reports of buckets."""
         self.retryable_quality = CaptureQuality()
         """The same of captures that a later job may be able to read."""
         for report in [*valid, *(report for report in reports if report.unreadable is not None)]:
+            if report.capture in taken_before and report.unreadable is None:
+                continue
             is_retryable = report.capture in self.retryable
             (self.retryable_quality if is_retryable else self.quality).merge(report.quality)
         self.quality.merge(fragments.quality)
@@ -206,14 +231,14 @@ class ReadSummary:
         self.keyed = [report.keyed for report in valid if report.keyed is not None]
         """Captures with secrets of TLS inside, by time."""
         self.reassembled = [
-            sent_block(block, valid[index].file_time_ns, valid[index].capture, valid[index].part)
+            sent_block(block, ended[index].file_time_ns, ended[index].capture, ended[index].part)
             for index, block in fragments.blocks
         ]
         """Blocks of segments that were reassembled from fragments in several captures."""
         left_out_rows = [_left_out(name, reason) for name, reason in self.unreadable.items()]
         self.anomaly_rows = [
             *(row for row in left_out_rows if row.capture not in self.retryable),
-            *(self._row(valid[index], anomaly) for index, anomaly in fragments.anomalies),
+            *(self._row(ended[index], anomaly) for index, anomaly in fragments.anomalies),
         ]
         """Anomalies of captures that are left out, and of datagrams that stayed incomplete."""
         self.retryable_rows = [row for row in left_out_rows if row.capture in self.retryable]
@@ -350,8 +375,20 @@ def _valid(
     return valid, packets_before
 
 
-def _captures(valid: Iterable[CaptureReport]) -> list[FoundCapture]:
-    """Return captures by time, each with the packets that were read of it."""
+def _taken(
+    valid: Iterable[CaptureReport], packets_before: Mapping[tuple[str, int], int]
+) -> dict[str, int]:
+    """Return how many packets the job takes of the captures that it does not take whole."""
+    taken: dict[str, int] = {}
+    for report in sorted(valid, key=_split_index):
+        if report.packets_in_time is not None:
+            before = packets_before[report.capture, report.part]
+            taken.setdefault(report.capture, before + report.packets_in_time)
+    return taken
+
+
+def _captures(valid: Iterable[CaptureReport], taken: Mapping[str, int]) -> list[FoundCapture]:
+    """Return captures by time, each with the packets that the job takes of it."""
     captures: dict[str, FoundCapture] = {}
     for report in sorted(valid, key=_split_index):
         if report.ends is None:
@@ -363,6 +400,10 @@ def _captures(valid: Iterable[CaptureReport]) -> list[FoundCapture]:
             continue
         first_ns = report.file_time_ns if packets else None
         captures[path] = FoundCapture(path, True, first_ns, most_packets=packets)
+    for report in valid:
+        if report.capture in taken and report.ends is not None:
+            path = report.ends.split.path
+            captures[path] = captures[path]._replace(most_packets=taken[report.capture])
     return sorted(captures.values(), key=reading_order)
 
 

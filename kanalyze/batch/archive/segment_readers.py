@@ -16,11 +16,18 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kanalyze.batch.archive.packed_segments import BlockError, concat_segments, select_rows, unpack
+from kanalyze.batch.archive.packed_segments import (
+    BlockError,
+    as_arrays,
+    concat_segments,
+    select_rows,
+    unpack,
+)
 from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import absolute_path
 from kanalyze.capture.merge import MergedCaptures, PacketIndex
@@ -33,7 +40,7 @@ from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,7 +56,13 @@ __all__ = [
     "ShuffledBlock",
     "dump_locations",
     "load_locations",
+    "name_in_rows",
 ]
+
+
+def name_in_rows(path: str) -> str:
+    """Return the name of a capture in rows: Arrow accepts only Unicode."""
+    return utf8(capture_name(path)).decode()
 
 
 def dump_locations(index: PacketIndex, names: list[str]) -> str:
@@ -127,6 +140,7 @@ class ShardReader:
         stores: Stores,
         state: str | None = None,
         folder: str = "",
+        taken_before: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Make a reader.
 
@@ -137,16 +151,18 @@ class ShardReader:
             stores: file systems connected to before.
             state: what :meth:`save_state` returned for the captures before these.
             folder: the base of relative paths; rows have the paths as they were given.
+            taken_before: how many packets of captures, by their names in rows, earlier jobs took.
 
         Raises:
             BlockError: the state is damaged.
         """
         self._shard = shard
+        self._taken_before = taken_before
         absolute = [
             capture._replace(path=absolute_path(capture.path, folder)) for capture in captures
         ]
         self._names_in_rows = {
-            capture_name(opened.path): utf8(capture_name(capture.path)).decode()
+            capture_name(opened.path): name_in_rows(capture.path)
             for opened, capture in zip(absolute, captures, strict=True)
         }
         """The names of captures in rows, by the names under which they are opened."""
@@ -192,11 +208,23 @@ class ShardReader:
         """
         headers = HeaderReader(LayerStats())
         for batch in self._merged.batches():
-            segments = headers.read(batch, self._shard)
+            segments = self._not_taken(headers.read(batch, self._shard))
             if len(segments):
                 yield segments
         if self._merged.packets != self._last_packet:
             raise CaptureError("a capture was changed while it was read: run again")
+
+    def _not_taken(self, segments: SegmentColumns) -> SegmentColumns:
+        """Return the segments of packets that no earlier job took."""
+        if not self._taken_before or not len(segments):
+            return segments
+        number = np.asarray(segments.number)
+        runs = self.runs_between(int(number[0]), int(number[-1]), _MAX_RUNS)
+        assert runs is not None, "the packets were just read"
+        run = np.searchsorted([run.first for run in runs], number, "right") - 1
+        within = number + np.array([run.shift for run in runs])[run]
+        taken = np.array([self._taken_before.get(run.capture, 0) for run in runs])[run]
+        return select_rows(as_arrays(segments), np.flatnonzero(within > taken))
 
 
 _MIN_SEGMENTS: Final = 16_384
@@ -219,6 +247,9 @@ class ShuffledBlock(NamedTuple):
     packets_before: int
     """Packets in the parts of the capture before this; they are added to the packets' numbers."""
     data: bytes | memoryview
+    first_taken: int = 1
+    last_taken: int | None = None
+    """Segments of earlier and of later packets of the capture are those of other jobs."""
 
 
 class _PendingSegments(NamedTuple):
@@ -290,6 +321,8 @@ class ShuffleReader:
                 count = sum(len(part.key_ns) for part in pending)
                 payload_bytes = sum(_bytes(part) for part in pending)
             part = self._unpacked(block)
+            if not len(part.key_ns):
+                continue
             pending.append(part)
             count += len(part.key_ns)
             payload_bytes += _bytes(part)
@@ -309,7 +342,13 @@ class ShuffleReader:
         segments, key_ns = unpack(block.data)
         source = (block.file_time_ns, block.capture)
         within = segments.number + block.packets_before
-        return _PendingSegments(source, index, segments, key_ns, within)
+        part = _PendingSegments(source, index, segments, key_ns, within)
+        # Later segments of a capture have higher numbers.
+        start = int(np.searchsorted(within, block.first_taken, "left"))
+        end = len(within)
+        if block.last_taken is not None:
+            end = int(np.searchsorted(within, block.last_taken, "right"))
+        return part if (start, end) == (0, len(within)) else _slice(part, slice(start, end))
 
     def _merged(self, parts: list[_PendingSegments]) -> Iterator[SegmentColumns]:
         """Yield the segments of several blocks in order, in batches of bounded payload."""

@@ -122,6 +122,9 @@ class CaptureReport(NamedTuple):
     topic_names: Mapping[bytes, str] | None = None
     """Names of topics, by id, that the task had found up to the end of this part; None if the part
     was not read."""
+    packets_in_time: int | None = None
+    """How many of its packets the job takes; None for all. Those after them are later than the job
+    goes, and the next one takes them."""
     connections: bytes | None = None
     """Its connections, compressed (see :mod:`kanalyze.batch.history`), if the job notes them."""
 
@@ -246,6 +249,9 @@ class CapturePart(NamedTuple):
     """When its first packet was captured."""
     packets_before: int
     """Packets in earlier parts of the capture."""
+    first_packet: int = 1
+    last_packet: int | None = None
+    """The numbers of the first and last packets in the capture that the job takes; None for all."""
 
 
 class BlockFile:
@@ -365,6 +371,7 @@ class WrittenBlocks(NamedTuple):
                         yield ShuffledBlock(
                             *(first_key_ns, part.file_time_ns, part.capture),
                             *(first_packet, part.packets_before, memoryview(data).cast("B")),
+                            *(part.first_packet, part.last_packet),
                         )
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from kanalyze.batch.archive.partitioner import ConnectionPartitioner
 from kanalyze.batch.archive.payload_pruning import PayloadPruner
 from kanalyze.batch.archive.row_sink import FileRows
-from kanalyze.batch.archive.segment_readers import ShardReader, ShuffleReader
+from kanalyze.batch.archive.segment_readers import ShardReader, ShuffleReader, name_in_rows
 from kanalyze.batch.archive.shuffle import (
     BlockFile,
     BucketReport,
@@ -42,14 +42,13 @@ from kanalyze.batch.archive.topic_name_scan import TopicNameScan
 from kanalyze.batch.history import CONNECTION_BITS
 from kanalyze.batch.key_sources import keyed_capture, with_captures
 from kanalyze.batch.read_plan import TablePartition, table_batches
-from kanalyze.capture.io.source import capture_name
 from kanalyze.capture.io.stores import Stores, absolute_path
 from kanalyze.capture.reader import NotACaptureError
 from kanalyze.capture.splits import open_split
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
-from kanalyze.export.arrow import BatchMaker, utf8
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
@@ -120,6 +119,10 @@ class Job(NamedTuple):
     """Number of the run: no two requests of an archive have the same number."""
     keeps_open: bool = False
     """Save the state of open connections at the end, for a job over later captures."""
+    until_ns: int | None = None
+    """Take the packets before this time only; None for all."""
+    taken_before: dict[str, int] = {}  # noqa: RUF012 - nobody changes it; a mappingproxy is not pickled
+    """How many packets of captures earlier jobs have taken, by their names in rows."""
     notes_connections: bool = False
     """Report which connections captures have, for :mod:`kanalyze.batch.history`."""
     folder: str = ""
@@ -257,8 +260,7 @@ def _task(job: Job) -> Iterator[_Task]:
 
 
 def _read_split(job: Job, task: _Task, part: int, split: Split) -> Iterator[ReadRow]:
-    # The name that rows have: Arrow accepts only Unicode.
-    name = utf8(capture_name(split.path)).decode()
+    name = name_in_rows(split.path)
     capture = _CapturePartitioning(job, task, part, name)
     absolute = split._replace(path=absolute_path(split.path, job.folder))
     try:
@@ -283,12 +285,13 @@ class _CapturePartitioning:
     def __init__(self, job: Job, task: _Task, part: int, name: str) -> None:
         self.name = name
         self.part = part
+        self._is_begun = name in job.taken_before
         if task.pruner is not None:
             task.pruner.next_capture()
         buckets = job.buckets if job.sends else None
         self._connections = np.zeros(CONNECTION_BITS, np.bool_) if job.notes_connections else None
         self.partitioner = ConnectionPartitioner(
-            buckets, task.pruner, task.names, self._connections
+            *(buckets, task.pruner, task.names, self._connections, job.until_ns)
         )
         self._file = task.file
         self._topic_names = task.names.names
@@ -322,6 +325,7 @@ class _CapturePartitioning:
             *(self.part, self.name, start_ns, quality, partitioned.fragments, ends, None),
             keyed=self.keyed,
             topic_names=dict(self._topic_names),
+            packets_in_time=self.partitioner.packets_in_time,
             connections=self._noted(),
         )
         yield self._row("report", dump_report(report))
@@ -345,7 +349,7 @@ class _CapturePartitioning:
 
     def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[ReadRow]:
         rows = [anomaly_row(anomaly, locate=self._locate) for anomaly in anomalies]
-        if rows:
+        if rows and not self._is_begun:
             batch = BatchMaker(ANOMALY_COLUMNS).of_rows(rows)
             yield self._row("anomalies", to_arrow_stream([batch]))
 
@@ -445,7 +449,8 @@ def rebuild_shards(
     stores = Stores()
 
     def segments(bucket: int, locations: str | None) -> ShardReader:
-        return ShardReader(captures, Shard(bucket, job.buckets), stores, locations, job.folder)
+        shard = Shard(bucket, job.buckets)
+        return ShardReader(captures, shard, stores, locations, job.folder, job.taken_before)
 
     yield from _rebuild(job, topic_ids, starmap(partial(_source, segments), states))
 

@@ -126,7 +126,7 @@ def test_a_bucket_has_its_blocks_in_the_order_of_their_times(tmp_path: Path) -> 
 def test_a_block_tells_where_its_packets_are(tmp_path: Path) -> None:
     groups = written(tmp_path, [block(2, 80, part=2, packet=7, data=b"x")])
     (one,) = read(tmp_path, groups, 2)
-    assert one == (80, 70, "a", 7, 900, b"x")
+    assert one[:6] == (80, 70, "a", 7, 900, b"x")
 
 
 def test_blocks_of_invalid_parts_are_ignored(tmp_path: Path) -> None:

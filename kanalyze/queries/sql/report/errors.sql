@@ -7,9 +7,9 @@ WITH frequent AS (
         error_code,
         topic,
         true AS is_frequent
-    FROM errors
+    FROM error_sums
     GROUP BY api_name, error_code, topic
-    ORDER BY count(*) DESC, api_name NULLS LAST, error_code, topic NULLS LAST
+    ORDER BY sum(many) DESC, api_name NULLS LAST, error_code, topic NULLS LAST
     LIMIT $most_keys
 )
 SELECT
@@ -18,14 +18,14 @@ SELECT
     min(error_name) FILTER (WHERE is_frequent) AS error_name,
     frequent.topic,
     is_frequent IS NULL AS other,
-    count(*) AS count,
-    min(response_start_ns) AS first_time_ns,
-    max(response_start_ns) AS last_time_ns
-FROM errors
+    CAST(sum(many) AS BIGINT) AS count,
+    min(first_time_ns) AS first_time_ns,
+    max(last_time_ns) AS last_time_ns
+FROM error_sums
 LEFT JOIN frequent
-    ON errors.api_name IS NOT DISTINCT FROM frequent.api_name
-    AND errors.error_code = frequent.error_code
-    AND errors.topic IS NOT DISTINCT FROM frequent.topic
+    ON error_sums.api_name IS NOT DISTINCT FROM frequent.api_name
+    AND error_sums.error_code = frequent.error_code
+    AND error_sums.topic IS NOT DISTINCT FROM frequent.topic
 GROUP BY frequent.api_name, frequent.error_code, frequent.topic, other
 ORDER BY
     other,

@@ -3,33 +3,13 @@
 -- A request counts when it begins, its errors and its response when the response begins.
 --
 -- only if requests: count(*) > 0
-WITH events AS (
-    SELECT
-        request_start_ns // bucket_ns * bucket_ns AS start_ns,
-        1 AS requests,
-        0 AS errors,
-        request_bytes,
-        0 AS response_bytes
-    FROM measured
-    CROSS JOIN time_buckets
-    WHERE is_request AND request_start_ns IS NOT NULL
-    UNION ALL
-    SELECT
-        response_start_ns // bucket_ns * bucket_ns AS start_ns,
-        0 AS requests,
-        CASE WHEN is_error THEN 1 ELSE 0 END AS errors,
-        0 AS request_bytes,
-        response_bytes
-    FROM measured
-    CROSS JOIN time_buckets
-    WHERE response_start_ns IS NOT NULL
-)
 SELECT
-    start_ns,
+    moment_sums.start_ns // bucket_ns * bucket_ns AS start_ns,
     sum(requests) AS requests,
     sum(errors) AS errors,
-    coalesce(sum(request_bytes), 0) AS request_bytes,
-    coalesce(sum(response_bytes), 0) AS response_bytes
-FROM events
-GROUP BY start_ns
+    sum(request_bytes) AS request_bytes,
+    sum(response_bytes) AS response_bytes
+FROM moment_sums
+CROSS JOIN time_buckets
+GROUP BY moment_sums.start_ns // bucket_ns * bucket_ns
 ORDER BY start_ns

@@ -7,8 +7,8 @@
 WITH failed AS (
     SELECT
         topic,
-        count(*) AS errors
-    FROM errors
+        sum(many) AS errors
+    FROM error_sums
     WHERE topic IS NOT NULL
     GROUP BY topic
 ),

@@ -3,20 +3,11 @@
 -- kept: every series needs it.
 --
 -- The width is one that people read at a glance, from 1 ms to 2000 days (common/times.py has the
--- same): the smallest with at most 240 spans from the first event to the last. Spans begin at multiples of their width since 1970. Without events there is no line.
-WITH extent AS (
-    SELECT
-        least(
-            min(request_start_ns) FILTER (WHERE is_request),
-            min(response_start_ns)
-        ) AS first_ns,
-        greatest(
-            max(request_start_ns) FILTER (WHERE is_request),
-            max(response_start_ns)
-        ) AS last_ns
-    FROM measured
-),
-widths AS (
+-- same): the smallest with at most 240 spans from the first event to the last. Spans begin at
+-- multiples of their width since 1970. Without events there is no line. `grain_ns` is the widest
+-- span that this width and every wider one are multiples of: counts by it can be added up to those
+-- of any longer time.
+WITH widths AS (
     SELECT CAST(width_ms AS BIGINT) * 1000000 AS bucket_ns
     FROM
         (
@@ -36,13 +27,25 @@ fitting AS (
         first_ns,
         last_ns,
         min(bucket_ns) AS bucket_ns
-    FROM extent
+    FROM time_extent
     CROSS JOIN widths
     WHERE last_ns // bucket_ns - first_ns // bucket_ns < 240
     GROUP BY first_ns, last_ns
+),
+dividing AS (
+    SELECT grains.bucket_ns AS grain_ns
+    FROM fitting
+    CROSS JOIN widths AS grains
+    CROSS JOIN widths AS wider
+    WHERE wider.bucket_ns >= fitting.bucket_ns
+    GROUP BY grains.bucket_ns
+    HAVING bool_and(wider.bucket_ns % grains.bucket_ns = 0)
 )
 SELECT
     first_ns // bucket_ns * bucket_ns AS start_ns,
     bucket_ns,
-    last_ns // bucket_ns - first_ns // bucket_ns + 1 AS buckets
+    last_ns // bucket_ns - first_ns // bucket_ns + 1 AS buckets,
+    max(grain_ns) AS grain_ns
 FROM fitting
+CROSS JOIN dividing
+GROUP BY first_ns, last_ns, bucket_ns
