@@ -219,16 +219,16 @@ class SegmentGroups:
         size = MIN_TABLE
         while size < 2 * rows:
             size *= 2
-        self.table = memoryview(array("i", bytes(4 * size)))
+        self.table = memoryview(array("i", [0]) * size)
         self.table_mask = size - 1
         # Twice the number of its group, and 1 where the higher end sent it.
-        self.lanes = memoryview(array("i", bytes(4 * rows)))
-        self.firsts = memoryview(array("i", bytes(4 * rows)))
+        self.lanes = memoryview(array("i", [0]) * rows)
+        self.firsts = memoryview(array("i", [0]) * rows)
         self.count = 0
         self._find_groups(rows)
-        self.order = array("q", bytes(8 * rows))
-        self.start = array("q", bytes(8 * (self.count + 1)))
-        self.middle = array("q", bytes(8 * self.count))
+        self.order = array("q", [0]) * rows
+        self.start = array("q", [0]) * (self.count + 1)
+        self.middle = array("q", [0]) * self.count
         self.orders = memoryview(self.order)
         self.starts = memoryview(self.start)
         self.middles = memoryview(self.middle)
@@ -305,7 +305,7 @@ class SegmentGroups:
 
     def _sort(self, rows: int) -> None:
         """Sort the segments by group and sender, stably (a counting sort)."""
-        ends = memoryview(array("q", bytes(8 * 2 * self.count)))
+        ends = memoryview(array("q", [0]) * (2 * self.count))
         for row in range(rows):
             ends[self.lanes[row]] += 1
         total = 0
@@ -435,7 +435,7 @@ class SegmentIdentities:
         while size < 2 * rows:
             size *= 2
         # By hash of an identity: one more than the index of its last segment; 0 is a free slot.
-        table = memoryview(array("i", bytes(4 * size)))
+        table = memoryview(array("i", [0]) * size)
         for row in range(rows):
             slot = self._hash(row) & (size - 1)
             earlier = table[slot] - 1
@@ -573,7 +573,7 @@ class SegmentIterator:
         self._checked = 0
         self._marked = -1
         # Number of payloads before each segment, in the order of the groups.
-        self.ranks = memoryview(array("i", bytes(4 * (len(columns) + 1))))
+        self.ranks = memoryview(array("i", [0]) * (len(columns) + 1))
         self.shared = self._payloads()
         self.at_end = True
 
@@ -680,7 +680,7 @@ class SegmentIterator:
             self.ranks[index] = count
             count += self.lengths[orders[index]] > 0
         self.ranks[rows] = count
-        columns = [array("q", bytes(8 * count)) for _column in range(5)]
+        columns = [array("q", [0]) * count for _column in range(5)]
         start, length, captured, time_ns, number = (memoryview(column) for column in columns)
         count = 0
         for index in range(rows):
