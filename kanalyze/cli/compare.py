@@ -13,7 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.reports import compare_inputs, report_in
-from kanalyze.cli.analyze import filters_of, report_undecrypted, rows_of, worker_count
+from kanalyze.cli.analyze import (
+    filters_of,
+    report_undecrypted,
+    rows_of,
+    worker_count,
+    zone_named_in,
+)
 from kanalyze.cli.console import print_message, show_lines
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.cli.progress import Progress
+    from kanalyze.common.zones import Zone
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["compare"]
@@ -67,7 +74,7 @@ def compare(arguments: argparse.Namespace) -> int:
         if output is not None:
             output.file.write(summary_json(comparison).encode("ascii"))
     if arguments.json != STANDARD_OUTPUT:
-        _show(comparison, arguments.format)
+        _show(comparison, arguments.format, zone_named_in(arguments))
     for name, analysis in read.items():
         report_undecrypted(analysis, f"{name}: ")
     if not _failed(comparison, arguments.fail_on):
@@ -118,10 +125,10 @@ def _failed(comparison: dict[str, Any], fail_on: list[str]) -> bool:
     )
 
 
-def _show(comparison: dict[str, Any], output_format: str) -> None:
+def _show(comparison: dict[str, Any], output_format: str, zone: Zone) -> None:
     if output_format == "json":
         sys.stdout.write(summary_json(comparison))
     elif output_format == "md":
-        sys.stdout.write(compare_markdown(comparison))
+        sys.stdout.write(compare_markdown(comparison, zone))
     else:
-        show_lines(partial(compare_lines, comparison))
+        show_lines(partial(compare_lines, comparison, zone=zone))

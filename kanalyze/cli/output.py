@@ -11,11 +11,12 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.cli.analyze import report_unread
+from kanalyze.cli.analyze import report_unread, zone_named_in
 from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
@@ -85,6 +86,8 @@ class Output(NamedTuple):
     """All columns."""
     table_style: Mapping[str, Any] | None = None
     """More arguments of ``RowTable``."""
+    zone: Zone = UTC
+    """The time zone of a table."""
     private: bool = False
     """True if only the owner may read the file."""
 
@@ -110,13 +113,17 @@ class Output(NamedTuple):
         style = self.table_style or {}
         if self.destination == STANDARD_OUTPUT:
             width, colour = _width_and_colour()
-            table = RowTable(sys.stdout, width=width, colour=colour, columns=columns, **style)
+            table = RowTable(
+                sys.stdout, width=width, colour=colour, columns=columns, zone=self.zone, **style
+            )
             yield table
             table.close()
             return
         with OutputFile(self.destination, private=self.private) as output:
             text = io.TextIOWrapper(output.file, encoding="utf-8", errors="backslashreplace")
-            table = RowTable(text, width=None, colour=False, columns=columns, **style)
+            table = RowTable(
+                text, width=None, colour=False, columns=columns, zone=self.zone, **style
+            )
             yield table
             table.close()
             text.detach()
@@ -155,7 +162,8 @@ def opened_output(
     """
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
-    output = Output(arguments.output, row_format, names, table, table_style, private=private)
+    zone = zone_named_in(arguments)
+    output = Output(arguments.output, row_format, names, table, table_style, zone, private)
     if row_format == "parquet":
         from kanalyze.cli.pyarrow_alone import import_pyarrow  # imported late: for Parquet alone
 

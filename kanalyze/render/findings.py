@@ -14,7 +14,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
 from kanalyze.render.lines import Line
 from kanalyze.render.missing import failed_names
-from kanalyze.render.units import clock_text, count_text, listed, shown
+from kanalyze.render.units import UTC_CLOCK, ReportClock, count_text, listed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,7 +67,10 @@ class FindingGroup(NamedTuple):
 
 
 def finding_groups(
-    findings: Sequence[dict[str, Any]], captures: Sequence[str], most: int = _MAX_OF_A_KIND
+    findings: Sequence[dict[str, Any]],
+    captures: Sequence[str],
+    clock: ReportClock = UTC_CLOCK,
+    most: int = _MAX_OF_A_KIND,
 ) -> Iterator[FindingGroup]:
     """Yield findings grouped by kind and cause, each with its first ``most`` findings.
 
@@ -81,7 +84,7 @@ def finding_groups(
         yield FindingGroup(
             title_of(first["title"], depth),
             depth,
-            [(_figures(finding), _command(finding, captures)) for finding in of_kind[:most]],
+            [(_figures(finding, clock), _command(finding, captures)) for finding in of_kind[:most]],
             max(len(of_kind) - most, 0),
             "; ".join(whom_texts(of_kind[most:], known=of_kind[:most])),
             *(first[name] for name in ("why", "repair", "sure")),
@@ -148,6 +151,7 @@ def finding_lines(
     not_searched: str | None = None,
     nothing: str = "none",
     most_stories: int | None = None,
+    clock: ReportClock = UTC_CLOCK,
 ) -> Iterator[Line]:
     """Yield the lines of the first few findings of each kind, effects indented under their cause.
 
@@ -158,6 +162,7 @@ def finding_lines(
         nothing: is shown without findings.
         most_stories: of so many stories causes are told whole, and effects as one line; of the
             others there is a line. None to tell everything.
+        clock: writes times.
     """
     yield Line()
     yield Line("Findings", style="bold cyan")
@@ -165,7 +170,7 @@ def finding_lines(
         yield Line(nothing, style="dim")
     stories = 0
     most = _MAX_OF_A_KIND if most_stories is None else 1
-    for group in finding_groups(findings, captures, most):
+    for group in finding_groups(findings, captures, clock, most):
         stories += not group.depth
         if most_stories is None or (stories <= most_stories and not group.depth):
             yield from _whole(group)
@@ -175,9 +180,9 @@ def finding_lines(
         yield Line(not_searched, style="dim")
 
 
-def story_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
+def story_lines(findings: Sequence[dict[str, Any]], clock: ReportClock) -> Iterator[Line]:
     """Yield a line for each story but the first: what is wrong, and the figures."""
-    for group in list(finding_groups(findings, ()))[1:]:
+    for group in list(finding_groups(findings, (), clock))[1:]:
         if not group.depth:
             yield Line(f"{group.title}: {group.examples[0][0]}", style="red")
 
@@ -212,7 +217,7 @@ def _more_text(group: FindingGroup) -> str:
     )
 
 
-def _figures(finding: dict[str, Any]) -> str:
+def _figures(finding: dict[str, Any], clock: ReportClock) -> str:
     """Return the figures of a finding, whom it concerns, and when it began."""
     text = finding["what"]
     whom = [
@@ -222,7 +227,7 @@ def _figures(finding: dict[str, Any]) -> str:
     ]
     parts = [shown(text, _TEXT_LIMIT), *whom]
     if finding["first_time_ns"] is not None:
-        parts.append(f"since {clock_text(finding['first_time_ns'])}")
+        parts.append(f"since {clock.text(finding['first_time_ns'])}")
     if finding["first_packet"] is not None:
         parts.append(f"packet {finding['first_packet']}")
     return "; ".join(parts)

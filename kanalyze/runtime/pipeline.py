@@ -172,6 +172,10 @@ class Analysis(RowSource):
         """The filter of rows; times of day are replaced by times on the first packet's day."""
         return self._context.row_filter
 
+    def placed(self, row_filter: RowFilter, first_ns: int) -> RowFilter:
+        """Return a filter whose times depend on no capture; ``first_ns`` is the first packet's."""
+        return self._context.placed(row_filter, first_ns)
+
     @property
     def first_time_ns(self) -> int | None:
         """Unix time of the first packet in ns; None if there is none, or it is not read yet."""

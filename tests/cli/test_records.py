@@ -50,7 +50,7 @@ def fake(monkeypatch):
 def test_records_are_a_table_on_standard_output(fake, capsys):
     assert main(["records", "x.pcap"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["time", "client", "API", "topic"]
+    assert lines[0].split()[1:5] == ["UTC", "client", "API", "topic"]
     assert len(lines) == 7
     assert "no key" not in "".join(lines)
 
