@@ -95,6 +95,11 @@ class SavedAnalysis(RowSource):
         """True if all rows of the files are selected."""
         return self._filter.passes_all
 
+    @property
+    def has_several_captures(self) -> bool:
+        """Return true if the files have several captures; known once they are open."""
+        return len(self.quality.captures) > 1
+
     def start(self) -> None:
         """Open the files if they are not open yet.
 

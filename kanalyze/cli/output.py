@@ -24,7 +24,7 @@ from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
@@ -88,6 +88,8 @@ class Output(NamedTuple):
     """More arguments of ``RowTable``."""
     zone: Zone = UTC
     """The time zone of a table."""
+    has_files: Callable[[], bool] = bool
+    """Returns whether a table says which capture a packet is in."""
     private: bool = False
     """True if only the owner may read the file."""
 
@@ -110,20 +112,16 @@ class Output(NamedTuple):
         from kanalyze.render.table import RowTable  # imported late: files need no table
 
         columns = None if self.names is None else choose_columns(self.names, self.table)
-        style = self.table_style or {}
+        style = {"zone": self.zone, "has_files": self.has_files, **(self.table_style or {})}
         if self.destination == STANDARD_OUTPUT:
             width, colour = _width_and_colour()
-            table = RowTable(
-                sys.stdout, width=width, colour=colour, columns=columns, zone=self.zone, **style
-            )
+            table = RowTable(sys.stdout, width=width, colour=colour, columns=columns, **style)
             yield table
             table.close()
             return
         with OutputFile(self.destination, private=self.private) as output:
             text = io.TextIOWrapper(output.file, encoding="utf-8", errors="backslashreplace")
-            table = RowTable(
-                text, width=None, colour=False, columns=columns, zone=self.zone, **style
-            )
+            table = RowTable(text, width=None, colour=False, columns=columns, **style)
             yield table
             table.close()
             text.detach()
@@ -163,7 +161,13 @@ def opened_output(
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
     zone = zone_named_in(arguments)
-    output = Output(arguments.output, row_format, names, table, table_style, zone, private)
+
+    def has_files() -> bool:
+        return analysis.has_several_captures
+
+    output = Output(
+        arguments.output, row_format, names, table, table_style, zone, has_files, private
+    )
     if row_format == "parquet":
         from kanalyze.cli.pyarrow_alone import import_pyarrow  # imported late: for Parquet alone
 

@@ -54,8 +54,13 @@ class ReportLayout(NamedTuple):
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> ReportLayout:
         """Return the layout that arguments ask for."""
-        zone = zone_named_in(arguments)
-        order = TableOrder(arguments.sort, arguments.limit, arguments.sections, zone)
+        order = TableOrder(
+            arguments.sort,
+            arguments.limit,
+            arguments.sections,
+            zone_named_in(arguments),
+            arguments.captures,
+        )
         return cls(order, arguments.brief)
 
     def lines(

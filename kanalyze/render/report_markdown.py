@@ -46,7 +46,7 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     yield f"- **verdict**: {markdown_text(verdict_of(summary, order.zone).text)}"
     yield from (f"- {markdown_text(line.plain)}" for line in head)
     if "findings" in summary:
-        yield from _findings(summary, ReportClock.of(summary, order.zone))
+        yield from _findings(summary, order)
         left_out = left_out_text(summary)
         yield from () if left_out is None else ("", markdown_text(left_out))
     before, after = report_tables(summary, order)
@@ -58,12 +58,15 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
         yield from _table(table)
 
 
-def _findings(summary: dict[str, Any], clock: ReportClock) -> Iterator[str]:
+def _findings(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     """Yield a heading for each kind of finding, with its texts and findings as a list."""
     yield "\n## Findings"
     if not summary["findings"]:
         yield f"\n{no_findings_text(summary)}"
-    for group in finding_groups(summary["findings"], summary["capture"]["captures"], clock):
+    captures = summary["capture"]["captures"]
+    inputs = captures if order.inputs is None else order.inputs
+    clock, has_files = ReportClock.of(summary, order.zone), len(captures) > 1
+    for group in finding_groups(summary["findings"], inputs, clock, has_files=has_files):
         level = "#" * min(3 + group.depth, 6)
         yield f"\n{level} {markdown_text(group.title)}\n"
         for figures, command in group.examples:

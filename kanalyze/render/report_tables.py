@@ -74,7 +74,12 @@ class Cell(NamedTuple):
 
 
 def cells_of(
-    table: DeclaredTable, lines: Sequence[Item], clock: ReportClock = UTC_CLOCK, *, is_wide: bool
+    table: DeclaredTable,
+    lines: Sequence[Item],
+    clock: ReportClock = UTC_CLOCK,
+    *,
+    is_wide: bool,
+    has_files: bool = False,
 ) -> list[Cell]:
     """Return the columns of a table that are shown for these lines.
 
@@ -83,9 +88,12 @@ def cells_of(
         lines: all lines of the table.
         clock: writes times.
         is_wide: whether there is room for the columns of wide terminals.
+        has_files: whether there are several captures, so that a packet needs its file.
     """
     fields = {field.name: field for field in table.fields}
-    shown_columns = [column for column in table.columns if _is_shown(column, lines, is_wide)]
+    shown_columns = [
+        column for column in table.columns if _is_shown(column, lines, is_wide, has_files)
+    ]
     cells = [_cell(column, fields, clock) for column in shown_columns]
     if table.others:
         first = cells[0]
@@ -97,12 +105,16 @@ def _with_others(text: Callable[[Item], str], others: str) -> Callable[[Item], s
     return lambda item: others if item["other"] else text(item)
 
 
-def _is_shown(column: DeclaredColumn, lines: Sequence[Item], is_wide: bool) -> bool:
+def _is_shown(
+    column: DeclaredColumn, lines: Sequence[Item], is_wide: bool, has_files: bool
+) -> bool:
     match column.when:
         case "any":
             return any(_value(line, column.field) not in (0, []) for line in lines)
         case "several":
             return len({_FORMS[column.form](line) for line in lines}) > 1
+        case "files":
+            return has_files
         case "wide":
             return is_wide
         case "narrow":
@@ -259,6 +271,8 @@ class TableOrder(NamedTuple):
     """Names of sections; None for the default of the format."""
     zone: Zone = UTC
     """The time zone of times."""
+    inputs: Sequence[str] | None = None
+    """The captures as the user named them, for commands; None for the names in the report."""
 
 
 class ReportTable(NamedTuple):
@@ -330,14 +344,16 @@ def _table(
     if _is_sorted(table, lines, order):
         title = f"{table.sorted_title}, by {order.sort}"
     most = most or order.limit or table.most
-    cells = cells_of(table, lines, ReportClock.of(summary, order.zone), is_wide=is_wide)
+    has_files = len(summary["capture"]["captures"]) > 1
+    clock = ReportClock.of(summary, order.zone)
+    cells = cells_of(table, lines, clock, is_wide=is_wide, has_files=has_files)
     return ReportTable(
         table.name,
         title,
         tuple(cell.column for cell in cells),
         [[(cell.text(line), cell.style(line)) for cell in cells] for line in lines[:most]],
         max(len(lines) - most, 0),
-        _display_filters(lines[:most]) if table.name == "slowest" else (),
+        _display_filters(lines[:most], of_several=has_files) if table.name == "slowest" else (),
     )
 
 
@@ -345,11 +361,11 @@ def _is_sorted(table: DeclaredTable, lines: Sequence[Item], order: TableOrder) -
     return bool(table.sorted_title and order.sort and _has_figure(lines, order.sort))
 
 
-def _display_filters(lines: Sequence[Item]) -> list[str]:
+def _display_filters(lines: Sequence[Item], *, of_several: bool) -> list[str]:
     """Return the display filters of the packets of requests, for Wireshark."""
     sides = ("request_packet", "response_packet")
     packets = [(line["capture"], line[side]) for line in lines for side in sides]
-    return [f"Wireshark: {line}" for line in filter_lines(packets)]
+    return [f"Wireshark: {line}" for line in filter_lines(packets, of_several=of_several)]
 
 
 # -- the lines ------------------------------------------------------------------------------------

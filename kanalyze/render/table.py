@@ -81,6 +81,8 @@ class ReadableColumn(NamedTuple):
     time: Callable[[Any], int | None] | None = None
     """For a column of times: the Unix time in ns, which ``time_text`` writes."""
     time_text: Callable[[int | None, Zone], str] = clock_text
+    is_file: bool = False
+    """Whether it is needed only if there are several captures."""
 
     def cell_in(self, zone: Zone) -> _Cell:
         """Return the function that makes a cell of a row, with times of a zone."""
@@ -132,6 +134,11 @@ def _exact(time_ns: int | None, zone: Zone) -> str:
     return clock_text(time_ns, zone, decimals=6)
 
 
+def _file_column(*, rank: int = 0) -> ReadableColumn:
+    """Return the column of the capture that packets are numbered in."""
+    return text_column("in file", "capture", least=12, rank=rank)._replace(is_file=True)
+
+
 class RowTable:
     """Writes rows as lines of a table.
 
@@ -145,6 +152,8 @@ class RowTable:
         zone: the time zone of times in readable columns. The date of the first row, and the zone,
             are the title of the first such column; a line with the date stands before each row of
             another day.
+        has_files: returns whether there are several captures, so that a packet needs its file;
+            called once rows are known.
     """
 
     def __init__(
@@ -157,11 +166,13 @@ class RowTable:
         readable: tuple[ReadableColumn, ...] | None = None,
         status_of: Callable[[Any], str] = attrgetter("status"),
         zone: Zone = UTC,
+        has_files: Callable[[], bool] = bool,
     ) -> None:
         shown_columns = readable or READABLE
         if columns is not None:
             shown_columns = tuple(map(_plain, columns))
         self._zone = zone
+        self._has_files = has_files
         self._day = ""
         times = [item for item in shown_columns if item.time is not None]
         self._dated = times[0] if times else None
@@ -205,6 +216,8 @@ class RowTable:
         self.write(buffered)
 
     def _settle(self, rows: Sequence[AnyRow]) -> tuple[_Settled, ...]:
+        if not self._has_files():
+            self._columns = tuple(item for item in self._columns if not item.is_file)
         cells = [item.cell_in(self._zone) for item in self._columns]
         sample = [[cell(row) for cell in cells] for row in list(rows)[:_SAMPLE_ROWS]]
         self._day = next(filter(None, map(self._day_of, rows)), "")
@@ -311,6 +324,7 @@ READABLE: tuple[ReadableColumn, ...] = (
     number_column(
         "packets", lambda row: packets_text(row.request_packet, row.response_packet), rank=1
     ),
+    _file_column(rank=1),
 )
 """Columns of requests for people."""
 
@@ -439,6 +453,7 @@ def _message(row: AnomalyRow) -> str:
 ANOMALY_TABLE = (
     time_column("time", lambda row: row.time_ns, _exact, rank=4),
     number_column("packet", "packet"),
+    _file_column(),
     text_column("anomaly", lambda row: row.kind),
     _CONNECTION,
     text_column("sender", "sender", least=12, rank=1),
@@ -544,4 +559,5 @@ _LAST = (
     number_column("producer", _producer, rank=6),
     text_column("state", _state, least=8),
     number_column("packet", "packet", rank=7),
+    _file_column(rank=7),
 )

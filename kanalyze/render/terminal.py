@@ -88,13 +88,13 @@ def report_lines(
     start = _fitted([verdict, *header_lines(summary, order.zone)], width)
     end = _fitted([Line(), verdict], width) if repeats_verdict else []
     if order.sections is not None:
-        findings = _fitted(_findings(summary, order.zone), width)
+        findings = _fitted(_findings(summary, order), width)
         yield from (*start, *findings, *_sections(summary, width, order), *end)
         return
     filled = sections_of(summary, order)
     chosen = sections_that_matter(summary.get("findings", []), filled)
     order = order._replace(sections=chosen)
-    start += _fitted(_findings(summary, order.zone, _MOST_STORIES), width)
+    start += _fitted(_findings(summary, order, _MOST_STORIES), width)
     others = [name for name in filled if name not in chosen]
     end = _fitted(_not_shown(others), width) + end
     room = _PAGE - len(start) - len(end)
@@ -175,14 +175,17 @@ def _sections(
     return _fitted(chain(next(tables), charts, next(tables)), width)
 
 
-def _findings(summary: _Item, zone: Zone, most_stories: int | None = None) -> Iterator[Line]:
+def _findings(summary: _Item, order: TableOrder, most_stories: int | None = None) -> Iterator[Line]:
     if "findings" in summary:
         captures = summary["capture"]["captures"]
-        nothing = no_findings_text(summary)
-        left_out = left_out_text(summary)
-        clock = ReportClock.of(summary, zone)
         yield from finding_lines(
-            summary["findings"], captures, left_out, nothing, most_stories, clock
+            summary["findings"],
+            captures if order.inputs is None else order.inputs,
+            left_out_text(summary),
+            no_findings_text(summary),
+            most_stories,
+            ReportClock.of(summary, order.zone),
+            has_files=len(captures) > 1,
         )
 
 
