@@ -26,6 +26,7 @@ PLAIN = [column.name for column in RECORD_COLUMNS if column.name not in VALUE_CO
 class FakeAnalysis:
     """A fake pipeline with one Produce and one Fetch, with three records each."""
 
+    has_several_captures = False
     progress = (1, 2)
     quality = CaptureQuality()
 
