@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 FAILED_ON = 1
+NOT_JUDGED = 3
+"""The exit status where there is too little to judge; 2 is that of errors."""
 _FAIL_ON = {
     "slower": ("slower",),
     "errors": ("fails_more",),
@@ -49,7 +51,10 @@ _FAIL_ON = {
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Compare; return 1 if --fail-on found something. Raises KanalyzeError and OSError."""
+    """Compare; return 1 if --fail-on found something, 3 if it could not judge.
+
+    Raises KanalyzeError and OSError.
+    """
     a, b = arguments.a, arguments.b
     thresholds = _thresholds(arguments)
     if arguments.json == STANDARD_OUTPUT and arguments.format == "md":
@@ -78,6 +83,9 @@ def compare(arguments: argparse.Namespace) -> int:
     for name, analysis in read.items():
         report_undecrypted(analysis, f"{name}: ")
     if not _failed(comparison, arguments.fail_on):
+        if arguments.fail_on and not comparison["judged"]:
+            print_message("--fail-on: nothing certain, because too short to judge")
+            return NOT_JUDGED
         return 0
     if not comparison["tested"]:
         print_message(f"--fail-on: not tested for chance: {comparison['not_tested']}")

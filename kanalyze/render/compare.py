@@ -6,6 +6,7 @@ names from the wire.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -35,6 +36,7 @@ __all__ = ["compare_lines", "compare_markdown"]
 _Item: TypeAlias = dict[str, Any]
 
 _MAX_CHANGES = 20
+_MOST_IN_VERDICT = 3
 _MAX_NAMES = 12
 _MAX_LOAD = 10
 _CHANGES = (
@@ -178,8 +180,29 @@ def _verdict(comparison: _Item) -> str:
     if comparison["too_few"]:
         others.append(f"{len(comparison['too_few'])} with too few requests or too short a time")
     is_all = not failed_names(comparison, "comparison")
+    if not comparison["judged"]:
+        differences.append("nothing certain, because too short to judge")
     nothing = "no difference" if is_all else "no difference in what could be compared"
-    return f"{', '.join(differences) or nothing}; {', '.join(others)}"
+    largest = [_figure(line) for line in _largest(comparison["too_few"])[:_MOST_IN_VERDICT]]
+    most = f"; the largest differences of these: {', '.join(largest)}" if largest else ""
+    return f"{', '.join(differences) or nothing}; {', '.join(others)}{most}"
+
+
+def _largest(too_few: Sequence[_Item]) -> list[_Item]:
+    """Return the lines with a latency that differs much, the largest first, each API once.
+
+    The lines of clients, topics and brokers repeat that of their API.
+    """
+    lines = [line for line in too_few if line["largest"] is not None]
+    of_apis = [line for line in lines if line["by"] == "api"]
+    return sorted(of_apis or lines, key=lambda line: -abs(math.log(line["largest"]["ratio"])))
+
+
+def _figure(line: _Item) -> str:
+    figure = line["largest"]
+    times = f"{duration_text(figure['a'])} \u2192 {duration_text(figure['b'])}"
+    subject = "" if line["by"] == "api" else f" of {_subject(line)}"
+    return f"{shown(line['api'])}{subject} {figure['measure']} {times}"
 
 
 # -- tables ---------------------------------------------------------------------------------------

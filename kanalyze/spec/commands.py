@@ -123,7 +123,8 @@ cause. The test needs at least 8 seconds with requests on each side, 30 requests
 errors, and 1,000 requests for a p99. Latencies do not include requests that waited on purpose, and
 are exact to 0.25 %. UUIDs in client ids are replaced by *.
 
-exit status: 0; 1 if --fail-on found something; 2 for a wrong argument or input
+exit status: 0; 1 if --fail-on found something; 2 for a wrong argument or input; 3 if --fail-on
+found nothing because there are too few requests, or too short a time, to judge
 
 examples:
   kanalyze compare before.pcap after.pcap
