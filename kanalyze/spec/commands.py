@@ -138,7 +138,8 @@ cause. The test needs at least 8 seconds with requests on each side, 30 requests
 errors, and 1,000 requests for a p99. Latencies do not include requests that waited on purpose, and
 are exact to 0.25 %. UUIDs in client ids are replaced by *.
 
-exit status: 0; 1 if --fail-on found something; 2 for a wrong argument or input
+exit status: 0; 1 if --fail-on found something; 2 for a wrong argument or input; 3 if --fail-on
+found nothing because there are too few requests, or too short a time, to judge
 
 examples:
   kanalyze compare before.pcap after.pcap
@@ -326,10 +327,18 @@ _FILTERS_OF_REQUESTS = (
 )
 _REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", "client_ip", "broker")
 _END_FILTERS = ("client_ip", "broker", "connection", "since", "until")
-_READING: Mapping[str, Group] = {
+_TIMES: Mapping[str, Group] = {
+    "times": {
+        "--tz NAME": "time zone of the times shown to people, and of --since and --until without "
+        "one, such as Europe/Berlin (default: that of this machine)",
+        "--utc": "the same as --tz UTC",
+    }
+}
+_READING_UTC: Mapping[str, Group] = {
     **_SETTINGS,
     _FILTERS: {**_REQUEST_FILTERS, **group_of("since", "until")},
 }
+_READING: Mapping[str, Group] = {**_READING_UTC, **_TIMES}
 
 
 def _with_secrets(file: str) -> Group:
@@ -466,6 +475,7 @@ COMMANDS = {
                 "--client-id GLOB ...": "first client id, such as 'billing-*'",
                 **group_of(*_END_FILTERS, rows="connections open"),
             },
+            **_TIMES,
         },
     ),
     "anomalies": Command(
@@ -478,6 +488,7 @@ COMMANDS = {
                 "--kind NAME ...": "kind, such as lost_bytes",
                 **group_of(*_END_FILTERS, rows="anomalies"),
             },
+            **_TIMES,
         },
     ),
     "save": Command(
@@ -672,7 +683,7 @@ COMMANDS = {
             **_FILES,
         },
         {
-            **{title: group for title, group in _READING.items() if title != "TLS"},
+            **{title: group for title, group in _READING_UTC.items() if title != "TLS"},
             "TLS": {
                 "--keylog PATH ...": "decrypt with the secrets of this file, folder or URL, which "
                 "all workers can reach, in the format of SSLKEYLOGFILE; the variable itself is not "
