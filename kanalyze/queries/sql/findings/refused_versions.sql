@@ -67,19 +67,28 @@ SELECT
         number_text(count(*), 'request'), ' refused: ',
         array_to_string(list_sort(list(DISTINCT version)), ', '),
         -- Each announcement once.
-        array_to_string(list_sort(list(DISTINCT announced)), ''), '; ',
-        count(*) FILTER (WHERE is_answered), ' answered UNSUPPORTED_VERSION, ',
-        number_text(
-            count(DISTINCT closed_connection) FILTER (WHERE NOT is_answered AND closed_by = 'broker'),
-            'time'
-        ),
-        ' the broker closed the connection',
+        array_to_string(list_sort(list(DISTINCT announced)), ''),
+        CASE
+            WHEN count(*) FILTER (WHERE is_answered) = 0 THEN ''
+            ELSE concat('; ', count(*) FILTER (WHERE is_answered), ' answered UNSUPPORTED_VERSION')
+        END,
+        CASE
+            WHEN count(*) FILTER (WHERE NOT is_answered AND closed_by = 'broker') = 0 THEN ''
+            ELSE concat(
+                '; ',
+                number_text(
+                    count(DISTINCT closed_connection) FILTER (WHERE NOT is_answered AND closed_by = 'broker'),
+                    'time'
+                ),
+                ' the broker closed the connection'
+            )
+        END,
         CASE
             WHEN count(*) FILTER (WHERE closed_by = 'client') = 0 THEN ''
             ELSE concat(
-                ', ',
+                '; ',
                 number_text(count(DISTINCT closed_connection) FILTER (WHERE closed_by = 'client'), 'time'),
-                ' the client, after it got no answer'
+                ' the client closed it, after it got no answer'
             )
         END
     ) AS what,
