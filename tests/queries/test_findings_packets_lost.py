@@ -1,4 +1,4 @@
-"""Packets that are lost on the way to one end, in captures made for it, and what only looks like it."""
+"""Packets lost on the way to one end, in captures made for it, and what only looks like it."""
 
 from __future__ import annotations
 
@@ -65,22 +65,28 @@ def talking(
     [
         (
             lambda way: way.broker == BROKERS[1] and way.number % 20 == 7,
-            "12 of 240 answered requests waited for retransmissions (5.0 %), of 4 of 4 client "
-            "addresses; of all other requests 0.0 %",
+            (
+                "12 of 240 answered requests waited for retransmissions (5.0 %), of 4 of 4 client "
+                "addresses; of all other requests 0.0 %"
+            ),
             {"broker": "10.0.0.3:9092"},
         ),
         (
             lambda way: way.client == CLIENTS[2] and way.number % 12 == way.broker[0].count("2"),
-            "15 of 180 answered requests waited for retransmissions (8.3 %), to 3 of 3 brokers; of "
-            "all other requests 0.0 %",
+            (
+                "15 of 180 answered requests waited for retransmissions (8.3 %), to 3 of 3 brokers; "
+                "of all other requests 0.0 %"
+            ),
             {"client_ip": "10.0.1.3"},
         ),
         (
             lambda way: (
                 (way.client, way.broker) == (CLIENTS[0], BROKERS[2]) and way.number % 6 == 1
             ),
-            "10 of 60 answered requests waited for retransmissions (16.7 %); of all other requests "
-            "0.0 %",
+            (
+                "10 of 60 answered requests waited for retransmissions (16.7 %); of all other "
+                "requests 0.0 %"
+            ),
             {"client_ip": "10.0.1.1", "broker": "10.0.0.4:9092"},
         ),
     ],

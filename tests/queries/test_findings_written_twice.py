@@ -1,4 +1,4 @@
-"""Records that are written twice, in captures made for it: in two ways, and what is written once."""
+"""Records written twice, in captures made for it: in two ways, and what is written once."""
 
 from __future__ import annotations
 
