@@ -74,8 +74,8 @@ def talking(
         (
             lambda way: way.client == CLIENTS[2] and way.number % 12 == way.broker[0].count("2"),
             (
-                "15 of 180 answered requests waited for retransmissions (8.3 %), to 3 of 3 brokers; "
-                "of all other requests 0.0 %"
+                "15 of 180 answered requests waited for retransmissions (8.3 %), to 3 of 3 "
+                "brokers; of all other requests 0.0 %"
             ),
             {"client_ip": "10.0.1.3"},
         ),
