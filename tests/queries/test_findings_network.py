@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 ALSO_ALLOWED = {
     # The broker is away from when it was killed until it is restarted.
     "fault-killed": {"broker_away"},
+    # Its own fetches show it, and so do its commits.
+    "fault-lag": {"group_behind"},
     # Some of the packets that are late are lost.
     "fault-network": {"packets_lost"},
     # The client requests metadata after each response, and ignores it.

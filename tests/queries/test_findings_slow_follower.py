@@ -58,8 +58,9 @@ def copying(*followers: Follower, writes_s: tuple[tuple[int, float], ...] = ()) 
         (
             copying(Follower(2, 0.001), Follower(3, 0.061), writes_s=((-1, 0.066), (1, 0.002))),
             (
-                "39 of 39 times broker 3 took more than 10.0 ms from a response with records "
-                "to its next Fetch, 61.0 ms at the median; 1 other follower at best 1.0 ms; writes with "
+                "39 of 39 times broker 3 took more than 10.0 ms from a response with "
+                "records to its next Fetch, 61.0 ms at the median; 1 other follower at best 1.0 "
+                "ms; writes with "
                 "acks=all to the brokers that it copies from take 66.0 ms at the median, with "
                 "acks=1 2.0 ms"
             ),
@@ -67,8 +68,9 @@ def copying(*followers: Follower, writes_s: tuple[tuple[int, float], ...] = ()) 
         (
             copying(Follower(3, 0.3, rounds=22)),
             (
-                "21 of 21 times broker 3 took more than 50.0 ms from a response with records "
-                "to its next Fetch, 300.0 ms at the median; there is no other follower to compare "
+                "21 of 21 times broker 3 took more than 50.0 ms from a response with "
+                "records to its next Fetch, 300.0 ms at the median; there is no other follower to "
+                "compare "
                 "with; no write with acks=all in this capture waits for it"
             ),
         ),
