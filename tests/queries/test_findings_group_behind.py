@@ -27,7 +27,7 @@ def produced(at_s: float, offset: int, records: int, index: int = 0) -> Row:
 
 def fetched(at_s: float, high_watermark: int, client_id: str = "auditor", index: int = 0) -> Row:
     part = partition(
-        "orders", index, base_offset=None, record_count=0, high_watermark=high_watermark
+        "orders", index, base_offset=None, record_count=1, high_watermark=high_watermark
     )
     return request(
         int(at_s * S), api_name="Fetch", api_key=1, client_id=client_id, partitions=[part]

@@ -11,7 +11,7 @@
 -- caused by broker_stood_still
 -- caused by rebalances: group_id
 -- caused by growing_lag: topic
--- only if requests: bool_or(api_name IN ('OffsetCommit', 'TxnOffsetCommit'))
+-- only if requests: max(CASE WHEN api_name IN ('Produce', 'Fetch') AND coalesce(record_count, 1) <> 0 THEN response_start_ns END) - min(CASE WHEN api_name IN ('OffsetCommit', 'TxnOffsetCommit') THEN request_start_ns END) >= $least_s * 1000000000
 -- parameter least_records = 1000: minimum growth of the lag in records
 -- parameter least_s = 5: minimum seconds from the first commit to the last sign of the log's end
 -- parameter least_share = 0.5: minimum growth of the lag, as a share of what was written meanwhile: less is a group that catches up or commits seldom
@@ -69,6 +69,8 @@ shown AS (
         )
         AND error_code = 0
         AND response_start_ns IS NOT NULL
+        -- Lists of responses without records need not be read: others show the same log.
+        AND coalesce(request_record_count, 1) <> 0
         AND topic IN (SELECT topic FROM committed)
 ),
 measured_lags AS (

@@ -5,7 +5,7 @@
 -- why: These clients cannot work with this broker: they connect, send a request, are disconnected or wait in vain, and connect again.
 -- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions. Remove settings that fix old versions (broker.version.fallback, api.version.request=false, api_version). A client that sends what the broker did not announce: one of another system than the broker, or with such a setting.
 -- tables: metadata
--- only if requests: bool_or(status = 'unanswered' OR error_code = 35)
+-- only if requests: bool_or(status = 'unanswered' OR (error_code = 35 AND api_key <> 18))
 -- parameter least_requests = 1: minimum number of refused requests
 WITH refused AS (
     SELECT
