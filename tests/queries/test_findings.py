@@ -196,7 +196,7 @@ def old_versions() -> Any:
 
 @fault(
     "refused_versions",
-    "2 requests refused: JoinGroup v9, Produce v2; 1 answered UNSUPPORTED_VERSION, 1 time the ",
+    "2 requests refused: JoinGroup v9, Produce v2; 1 answered UNSUPPORTED_VERSION; 1 time the ",
 )
 def refused_versions() -> Any:
     cut = {"latency_ns": None, "status": "unanswered"}

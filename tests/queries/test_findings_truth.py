@@ -140,7 +140,7 @@ def test_figures_match_the_counts_of_broker_and_clients(name: str) -> None:
 SAYS_ROWS = re.compile(r"(?:of )?(\d+) ")
 """The number of rows in the text of a finding."""
 COUNTS_OTHER_THINGS = {
-    *("growing_lag", "hot_client", "hot_partition", "rebalances"),
+    *("group_behind", "written_twice", "growing_lag", "hot_client", "hot_partition", "rebalances"),
     *("capture_snapped", "capture_twice", "tls_certificate_expires"),
 }
 

@@ -60,6 +60,7 @@ compared AS (
 of_idle AS (
     SELECT
         client_id,
+        CAST(NULL AS VARCHAR) AS client_ip,
         broker_ip,
         broker_port,
         concat(
@@ -209,29 +210,7 @@ of_forgotten AS (
             OR max(forgotten.silence_ns) >= (240 - $tolerance_s) * 1000000000
         )
 )
-SELECT
-    client_id,
-    NULL AS client_ip,
-    broker_ip,
-    broker_port,
-    what,
-    -- rows: connection_keys,
-    weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
-FROM of_idle
+SELECT * FROM of_idle
 UNION ALL
-SELECT
-    client_id,
-    client_ip,
-    broker_ip,
-    broker_port,
-    what,
-    -- rows: connection_keys,
-    weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
-FROM of_forgotten
+SELECT * FROM of_forgotten
 ORDER BY weight DESC, client_id NULLS LAST, broker_ip, broker_port, what

@@ -9,6 +9,7 @@
 -- why: Every client with partitions on it waits for it.
 -- repair: Look at that broker: disk, garbage collection, request queue (RequestQueueTimeMs), its share of the leaders (kafka-leader-election.sh).
 -- see: latency_parts over_time
+-- caused by broker_stood_still: broker
 -- only if requests: min(broker_port) < max(broker_port) OR min(broker_ip) < max(broker_ip)
 -- parameter least_ratio = 3: minimum ratio to the 99th percentile of the others
 -- parameter least_requests = 100: minimum number of requests of the API to it
