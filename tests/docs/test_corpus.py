@@ -1,4 +1,4 @@
-"""What `tools/record/corpus.py` wrote about findings on a cluster fits the findings that there are."""
+"""What `tools/record/corpus.py` wrote about findings on a cluster fits those that there are."""
 
 from __future__ import annotations
 

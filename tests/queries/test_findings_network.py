@@ -644,6 +644,16 @@ def test_a_broker_that_answers_before_or_after_is_away() -> None:
     assert findings("broker_away", {"connections": [*starts, serving(9, 1), *moment]}) == []
 
 
+def test_a_broker_that_is_away_is_named_by_its_port_of_clients() -> None:
+    tried = [attempt(n, is_refused=True, at_s=10 + n, broker_port=9093) for n in range(9)]
+    connections = [serving(9, 0), *refusing(), *tried]
+    connections.append(serving(10, 0)._replace(broker_port=9093))
+    beat = answered_by_it(1, api_key=63, api_name="BrokerHeartbeat")
+    requests = [beat._replace(broker_port=9093)]
+    found = findings("broker_away", {"connections": connections, "requests": requests})
+    assert [each.concerns["broker"] for each in found] == ["10.0.0.2:9092", "10.0.0.2:9093"]
+
+
 def test_a_broker_is_back_when_it_copies_partitions_again() -> None:
     def copying(at_s: float, **changes: Any) -> Any:
         values = {"client_ip": "10.0.0.2", "broker_ip": "10.0.0.3", **changes}

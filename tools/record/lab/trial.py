@@ -42,6 +42,8 @@ class Trial:
     expected: Expected | None = None
     is_cold: bool = False
     """Whether the cluster is not running when it begins."""
+    is_kept: bool = False
+    """Whether what the machine of its clients sent and got is kept in the repository."""
 
 
 class Stage:

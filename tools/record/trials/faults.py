@@ -364,6 +364,7 @@ FAULTS = (
         _advertised,
         _topic("outside"),
         _is("wrong_listener", client_ip="10.88.0.31"),
+        is_kept=True,
     ),
     Trial(
         "one-way",
@@ -371,6 +372,7 @@ FAULTS = (
         _one_way,
         _topic("small", 1, max_message_bytes="1000"),
         _is("closed_after_produce", client_id="careless"),
+        is_kept=True,
     ),
     Trial(
         "too-large",
@@ -385,6 +387,7 @@ FAULTS = (
         _fenced,
         _topic("paid", 1),
         _is("fenced", transactional_id="payments"),
+        is_kept=True,
     ),
     Trial(
         "static",
@@ -392,6 +395,7 @@ FAULTS = (
         _static,
         _topic("static"),
         _is("fenced", timed=False, group_id="static-readers"),
+        is_kept=True,
     ),
     Trial(
         "deleted",
@@ -399,6 +403,7 @@ FAULTS = (
         _deleted,
         _topic("doomed"),
         _is("unknown_topic", client_id="orphan", topic="doomed"),
+        is_kept=True,
     ),
     Trial(
         "misspelt",
@@ -466,6 +471,7 @@ FAULTS = (
         "a server that closes after ApiVersions",
         _closing,
         expected=_is("closed_at_api_versions", client_ip="10.88.0.31"),
+        is_kept=True,
     ),
     Trial(
         "behind",
