@@ -78,7 +78,10 @@ def _time(finding: Finding, begin_ns: int, end_ns: int | None) -> str | None:
 
 
 def scores(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many were right, of how many."""
+    """Return how many were right, of how many.
+
+    Precision is ``faults_right`` of ``first_findings``, recall is ``faults_right`` of ``faults``.
+    """
     rows = list(verdicts)
     faults = [row for row in rows if row["expected"]]
     healthy = [row for row in rows if not row["expected"]]
@@ -88,6 +91,7 @@ def scores(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         "faults_found": sum(
             bool({row["first"], *row["others"]} & set(row["expected"])) for row in faults
         ),
+        "first_findings": sum(row["first"] is not None for row in rows),
         "healthy": len(healthy),
         "healthy_right": sum(row["wrong"] is None for row in healthy),
     }
