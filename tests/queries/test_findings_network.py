@@ -1018,10 +1018,11 @@ def test_a_few_late_answers_and_one_pause_are_no_slow_broker() -> None:
         rows = [row._replace(latency_ns=90 * MS) if late(n) else row for n, row in enumerate(own)]
         return len(findings("slow_broker", {"requests": [*others, *rows]}))
 
-    assert found(lambda n: n % 25 == 0)
-    assert not found(lambda n: n % 50 == 0), "two in a hundred, where chance makes it one"
+    assert found(lambda n: n % 20 == 0)
+    assert not found(lambda n: n % 25 == 0), "four in a hundred, where chance makes it one"
+    assert not found(lambda n: n % 200 < 7), "some pauses of less than a second"
     assert not found(lambda n: n < 20), "all within two seconds"
-    assert found(lambda n: n < 35)
+    assert found(lambda n: n < 60)
 
 
 def test_brokers_that_copy_partitions_are_no_clients_with_much_traffic() -> None:
