@@ -663,6 +663,8 @@ def test_a_broker_is_back_when_it_copies_partitions_again() -> None:
     for copies, is_back in (
         ([copying(30)], True),
         ([copying(5, end_ns=START_NS + 10 * S), copying(30)], True),
+        # The node's controller ends last.
+        ([copying(5)._replace(client_id="raft-client-2"), copying(30)], True),
         # It went on copying all the time: only that port was closed.
         ([copying(5, end_ns=START_NS + 99 * S), copying(30)], False),
         # Brokers of one machine cannot be told apart by their address.
@@ -698,6 +700,10 @@ def test_a_restart_without_a_failed_write_is_no_fault() -> None:
         START_NS + 9 * S + MS,
         START_NS + 40 * S,
     )
+    # Clients that know other brokers try twice.
+    twice = {**tables, "connections": [serving(9, 0), *refusing(count=2), serving(10, 40)]}
+    [text] = texts(findings("broker_restarted", twice))
+    assert "; 2 connections failed meanwhile" in text
     came = {"connections": [*refusing(0), serving(10, 40)]}
     [text] = texts(findings("broker_restarted", came))
     assert text == (
