@@ -1031,6 +1031,14 @@ def test_a_few_late_answers_and_one_pause_are_no_slow_broker() -> None:
     assert found(lambda n: n < 60)
 
 
+def test_waiting_behind_a_slow_response_is_time_of_the_broker() -> None:
+    fast = answered_by("1", 10)
+    for queued_ms, is_slow in ((90, 1), (5, 0)):
+        behind = {"broker_time_ns": 5 * MS, "pipeline_wait_ns": queued_ms * MS}
+        own = [row._replace(**behind) for row in answered_by("2", 95)]
+        assert len(findings("slow_broker", {"requests": [*fast, *own]})) == is_slow
+
+
 def test_brokers_that_copy_partitions_are_no_clients_with_much_traffic() -> None:
     def fetched(name: str, size: int) -> Any:
         return request(client_id=name, api_name="Fetch", api_key=1, response_bytes=size)

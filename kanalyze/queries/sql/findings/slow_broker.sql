@@ -22,7 +22,8 @@ WITH times AS (
         CASE WHEN is_fetch AND is_replica_client(client_id) THEN 'replica' ELSE 'client' END AS asker,
         broker_ip,
         broker_port,
-        coalesce(broker_time_ns, work_latency_ns) AS time_ns,
+        -- Waiting behind a slow response on the same connection is the broker's doing, too.
+        coalesce(broker_time_ns + coalesce(pipeline_wait_ns, 0), work_latency_ns) AS time_ns,
         request_start_ns,
         request_packet
     FROM measured
