@@ -117,16 +117,22 @@ def _tried() -> Iterator[str]:
     tried = json.loads(CORPUS.read_text(encoding="utf-8"))
     counts = tried["scores"]
     yield TRIED_HEAD
+    right = counts["faults_right"]
     rows = (
-        ("faults whose finding is there", counts["faults_found"], counts["faults"]),
         (
-            "faults whose finding is the first, and right in all of that",
-            counts["faults_right"],
+            "faults whose finding is among those that are reported",
+            counts["faults_found"],
             counts["faults"],
         ),
-        ("healthy workloads in which nothing is found", counts["healthy_right"], counts["healthy"]),
+        (
+            "recall: faults whose finding is the first, and right in all of that",
+            right,
+            counts["faults"],
+        ),
+        ("precision: findings reported first that are right", right, counts["first_findings"]),
+        ("healthy workloads without a finding", counts["healthy_right"], counts["healthy"]),
     )
-    yield table(("of these", "so many", "of"), [(what, str(n), str(of)) for what, n, of in rows])
+    yield table(("what", "so many", "of"), [(what, str(n), str(of)) for what, n, of in rows])
     yield "\n"
     trials = [
         (

@@ -1,4 +1,4 @@
-"""What `tools/record/corpus.py` wrote of findings on a cluster fits the findings that there are."""
+"""What `tools/record/corpus.py` wrote about findings on a cluster fits those that there are."""
 
 from __future__ import annotations
 
@@ -34,4 +34,5 @@ def test_the_scores_are_those_of_the_trials() -> None:
         found = {trial["first"], *trial["others"]} - {None}
         if trial["wrong"] is None:
             assert trial["first"] in trial["expected"] if trial["expected"] else not found
+    assert scores["first_findings"] == sum(trial["first"] is not None for trial in trials)
     assert scores["faults_right"] <= scores["faults_found"] <= scores["faults"]

@@ -3,6 +3,7 @@
 
     corpus.py [TRIAL ...] --out FOLDER     record these, or all of them, and judge them
     corpus.py --judge --out FOLDER         judge what is in the folder already
+    corpus.py --keep --out FOLDER          put what is small and new into captures/cluster
     corpus.py --list                       say which there are
 
 Three KRaft nodes and two machines of clients, a network namespace each, on a bridge; the captures
@@ -22,11 +23,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.bridge import BRIDGE, Machine, Switch
+from lab.bridge import BRIDGE, NETWORK, Machine, Switch
 from lab.cache import HERE, Tools, fetch, jars
 from lab.errors import RecorderError
 from lab.judge import findings_in, scores, verdict
-from lab.processes import need, need_root
+from lab.processes import need, need_root, run
 from lab.scenario import CONSUMER, PERFORMANCE
 from lab.sniffer import Recording, Sniffer
 from lab.trial import Stage, Trial
@@ -34,6 +35,9 @@ from lab.trio import NODES, Trio
 from trials import ALL
 
 RESULTS = HERE.parents[1] / "docs" / "corpus.json"
+KEPT = HERE.parents[1] / "captures" / "cluster"
+JOBS, APPS = 31, 21
+"""Hosts of the machines of clients: of those that a trial is about, and of the others."""
 QUIET_S = 3.0
 """How long nothing is done at the beginning and the end of a capture."""
 
@@ -49,6 +53,9 @@ def main(words: Sequence[str]) -> int:
     try:
         wanted = _chosen(given.trial)
         given.out.mkdir(parents=True, exist_ok=True)
+        if given.keep:
+            _keep([trial for trial in wanted if trial.is_kept], given.out)
+            return 0
         if not given.judge:
             _record(wanted, given.out)
         _judge(wanted, given.out, given.results)
@@ -66,6 +73,7 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("trial", nargs="*", help="names of trials (default: all)")
     parser.add_argument("--list", action="store_true", help="list the trials and stop")
     parser.add_argument("--judge", action="store_true", help="record nothing")
+    parser.add_argument("--keep", action="store_true", help="copy parts into captures/cluster")
     parser.add_argument("--out", type=Path, default=Path("corpus"), help="folder for captures")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file for the answers")
     return parser.parse_args(words)
@@ -120,7 +128,7 @@ def _stage(tools: Tools, more: Path, work: Path, logs: Path) -> Iterator[tuple[S
         trio.format()
         at_end.callback(trio.stop)
         stages = []
-        for name, host in (("jobs", 31), ("apps", 21)):
+        for name, host in (("jobs", JOBS), ("apps", APPS)):
             (logs / name).mkdir(parents=True, exist_ok=True)
             stage = Stage(tools, switch, trio, machine(name, host), more, logs / name)
             at_end.callback(stage.end_all)
@@ -182,6 +190,27 @@ def _judge(wanted: Sequence[Trial], out: Path, results: Path) -> None:
     answers = {"scores": scores(in_order), "trials": in_order}
     results.write_text(json.dumps(answers, indent=2, ensure_ascii=False) + "\n")
     print(answers["scores"])
+
+
+def _keep(wanted: Sequence[Trial], out: Path) -> None:
+    """Copy what the machine of a trial's clients sent and got, and what is right to find there."""
+    KEPT.mkdir(exist_ok=True)
+    for trial in wanted:
+        if trial.expected is None:
+            raise ValueError(f"{trial.name} is no fault")
+        file = KEPT / f"{trial.name}.pcap"
+        words = ["tcpdump", "-Z", "root", "-r", str(out / f"{trial.name}.pcap"), "-w", str(file)]
+        run([*words, "--time-stamp-precision=nano", f"host {NETWORK}.{JOBS}"], timeout=60)
+        fault = json.loads((out / f"{trial.name}.fault.json").read_text())
+        truth = {
+            "capture": file.name,
+            "summary": f"{trial.summary[0].upper()}{trial.summary[1:]}.",
+            "fault": trial.expected.findings[0],
+            "concerns": dict(trial.expected.concerns),
+            "fault_ns": fault,
+            "made_by": f"tools/record/corpus.py {trial.name}",
+        }
+        file.with_suffix(".truth.json").write_text(json.dumps(truth, indent=2) + "\n")
 
 
 if __name__ == "__main__":

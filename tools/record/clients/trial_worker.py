@@ -63,6 +63,25 @@ def produce(job: Job) -> None:
     producer.flush(5)
 
 
+def produce_twice(job: Job) -> None:
+    """librdkafka: some records, long silence, some more."""
+    producer = Producer(_native(job, acks="all"))
+    for silence_s in (float(job["silence_s"]), 2.0):
+        for number in range(3):
+            producer.produce(job["topic"], b"x" * 100, f"{number}".encode())
+        producer.flush(10)
+        time.sleep(silence_s)
+
+
+def knock(job: Job) -> None:
+    """kafka-python: try to be let in."""
+    end = time.monotonic() + _seconds(job)
+    while time.monotonic() < end:
+        with contextlib.suppress(KafkaError):
+            KafkaProducer(**_pythons(job)).close(1)
+        time.sleep(1)
+
+
 def consume(job: Job) -> None:
     """librdkafka: a member of a group."""
     consumer = Consumer(_native(job, **{"group.id": job["group"], "auto.offset.reset": "latest"}))
@@ -216,6 +235,8 @@ OPERATIONS: dict[str, Callable[[Job], None]] = {
     each.__name__: each
     for each in (
         produce,
+        produce_twice,
+        knock,
         consume,
         produce_python,
         consume_python,

@@ -11,7 +11,7 @@ from lab.trial import Trial
 
 LEAST_SEVERITY = 20
 """What is less severe is a note: an ordinary event that is worth a line."""
-TOLERANCE_NS = 3_000_000_000
+TOLERANCE_NS = 5_000_000_000
 TOLERANCE_SHARE = 0.25
 """Of the time that a fault was there, that its finding may begin or end earlier or later."""
 
@@ -65,7 +65,7 @@ def _names(finding: Finding, name: str, value: str) -> bool:
 
 
 def _time(finding: Finding, begin_ns: int, end_ns: int | None) -> str | None:
-    """A fault shows when somebody meets it, which may be a little later."""
+    """A fault shows when somebody meets it: a client in Java takes seconds to start."""
     first, last = finding["first_time_ns"], finding["last_time_ns"]
     if first is None or last is None:
         return "no time"
@@ -78,7 +78,10 @@ def _time(finding: Finding, begin_ns: int, end_ns: int | None) -> str | None:
 
 
 def scores(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many were right, of how many."""
+    """Return how many were right, of how many.
+
+    Precision is ``faults_right`` of ``first_findings``, recall is ``faults_right`` of ``faults``.
+    """
     rows = list(verdicts)
     faults = [row for row in rows if row["expected"]]
     healthy = [row for row in rows if not row["expected"]]
@@ -88,6 +91,7 @@ def scores(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         "faults_found": sum(
             bool({row["first"], *row["others"]} & set(row["expected"])) for row in faults
         ),
+        "first_findings": sum(row["first"] is not None for row in rows),
         "healthy": len(healthy),
         "healthy_right": sum(row["wrong"] is None for row in healthy),
     }

@@ -42,6 +42,8 @@ class Trial:
     expected: Expected | None = None
     is_cold: bool = False
     """Whether the cluster is not running when it begins."""
+    is_kept: bool = False
+    """Whether what the machine of its clients sent and got is kept in the repository."""
 
 
 class Stage:
@@ -52,7 +54,7 @@ class Stage:
     ) -> None:
         self.tools, self.switch, self.trio, self.jobs = tools, switch, trio, jobs
         self._more = more
-        self._folder = folder
+        self.folder = folder
         self._children: list[subprocess.Popen[str]] = []
         self._started = 0
         self.trial = "background"
@@ -98,7 +100,7 @@ class Stage:
     ) -> subprocess.Popen[str]:
         """Start a client in Python; it ends with the trial."""
         told = json.dumps({"op": op, "bootstrap": self.bootstrap, **job})
-        file = self._folder / f"job-{self._started}.json"
+        file = self.folder / f"job-{self._started}.json"
         file.write_text(told)
         program = HERE / "clients" / "trial_worker.py"
         command = [str(self.tools.python), "-W", "ignore", str(program), str(file)]
@@ -129,7 +131,7 @@ class Stage:
 
     def file(self, name: str, lines: Sequence[str]) -> Path:
         """Write a file for a program."""
-        path = self._folder / name
+        path = self.folder / name
         path.write_text("\n".join(lines) + "\n")
         return path
 
@@ -141,7 +143,7 @@ class Stage:
     def _start(self, machine: Machine, command: list[str]) -> subprocess.Popen[str]:
         self._started += 1
         child = start(
-            machine.command(command), log=self._folder / f"{self.trial}-{self._started}.log"
+            machine.command(command), log=self.folder / f"{self.trial}-{self._started}.log"
         )
         self._children.append(child)
         return child

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.bridge import CpuShare, LossyLine, Machine, Switch
-from lab.broker import PORTS
+from lab.broker import PORTS, Broker
 from lab.cache import Tools
 from lab.cluster import Cluster, Node
+from lab.processes import run
 
 NODES = 3
 LISTENERS = ("PLAINTEXT", "CONTROLLER", "INTERNAL")
@@ -58,6 +59,19 @@ class Stand(Node):
         """Return what loses a share of the frames from and to it."""
         return LossyLine(self.machine, switch, share)
 
+    def forget(self, ip: str) -> None:
+        """Forget all connections with an address, of which the address hears nothing.
+
+        The next packet of such a connection is answered by a reset, as by a load balancer that has
+        dropped it.
+        """
+        for words in (
+            ["ip", "route", "add", "blackhole", ip],
+            ["ss", "-K", "dst", ip],
+            ["ip", "route", "del", "blackhole", ip],
+        ):
+            run(self.machine.command(words), timeout=10)
+
     @property
     def _pid(self) -> int:
         if self.child is None:
@@ -71,17 +85,26 @@ class Stand(Node):
     def _properties(self) -> dict[str, str]:
         where = {name: f"{name}://{self.machine.ip}:{PORTS[name]}" for name in LISTENERS}
         outside = f"OUTSIDE://{self.machine.ip}:{OUTSIDE}"
+        login = f"SASL://{self.machine.ip}:{PORTS['SASL']}"
+        of_one = Broker._properties(self)  # with the settings of logins, which a node leaves out
         net = self.machine.ip.rpartition(".")[0]
         voters = (f"{one}@{net}.{10 + one}:{PORTS['CONTROLLER']}" for one in range(1, NODES + 1))
-        told = [where["PLAINTEXT"], where["INTERNAL"], f"OUTSIDE://localhost:{OUTSIDE}"]
+        told = [where["PLAINTEXT"], where["INTERNAL"], login, f"OUTSIDE://localhost:{OUTSIDE}"]
         return {
             **super()._properties(),
             "controller.quorum.voters": ",".join(voters),
-            "listeners": ",".join([*where.values(), outside]),
+            "listeners": ",".join([*where.values(), outside, login]),
             "advertised.listeners": ",".join(told),
             "listener.security.protocol.map": ",".join(
-                f"{name}:PLAINTEXT" for name in (*LISTENERS, "OUTSIDE")
+                ["SASL:SASL_PLAINTEXT"] + [f"{name}:PLAINTEXT" for name in (*LISTENERS, "OUTSIDE")]
             ),
+            **{
+                key: value for key, value in of_one.items() if key.startswith("listener.name.sasl.")
+            },
+            # Brokers and clients without a login may do everything, others what no rule forbids.
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
             "transaction.state.log.replication.factor": str(NODES),
             "transaction.state.log.min.isr": "2",
             "share.coordinator.state.topic.replication.factor": str(NODES),

@@ -3,10 +3,12 @@
 import time
 from collections.abc import Callable
 
-from lab.scenario import CONFIGS, CONSUMER, TOPICS
+from lab.broker import PASSWORDS, PORTS
+from lab.scenario import ACLS, CONFIGS, CONSUMER, TOPICS
 from lab.trial import Expected, Stage, Trial
 from lab.trio import OUTSIDE
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 NODE = "10.88.0.1{}"
 
@@ -173,6 +175,58 @@ def _misspelt(stage: Stage) -> None:
 def _beyond(stage: Stage) -> None:
     with stage.fault():
         stage.finish(stage.worker("seek_beyond", client_id="lost", topic="short", seconds=15))
+
+
+def _login(stage: Stage) -> str:
+    return ",".join(f"{one.machine.ip}:{PORTS['SASL']}" for one in stage.trio.stands)
+
+
+def _denied_setup(stage: Stage) -> None:
+    stage.topic("open", 1)
+    rule = ["--allow-principal", "User:boss", "--operation", "Read"]
+    stage.tool(ACLS, "--add", "--group", "secret", *rule)
+
+
+def _denied(stage: Stage) -> None:
+    words = ["--bootstrap-server", _login(stage), "--topic", "open", "--group", "secret"]
+    for each in (
+        "client.id=intruder",
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=PLAIN",
+        f'sasl.jaas.config={PLAIN} required username="alice" password="{PASSWORDS["alice"]}";',
+    ):
+        words += ["--command-property", each]
+    with stage.fault():
+        for _ in range(2):
+            stage.finish(stage.java(CONSUMER, *words), 15)
+
+
+def _mistyped(stage: Stage) -> None:
+    config = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "bob",
+        "sasl_plain_password": "wrong",
+    }
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "knock", client_id="guesser", bootstrap=_login(stage), seconds=14, config=config
+            )
+        )
+
+
+def _idle(stage: Stage) -> None:
+    """Something between forgets connections on which nothing is sent."""
+    writers = [
+        stage.worker("produce_twice", client_id=f"night-{n}", topic="nightly", silence_s=66 + n)
+        for n in range(4)
+    ]
+    time.sleep(30)
+    for node in stage.trio.stands:
+        node.forget(stage.jobs.ip)
+    for each in writers:
+        stage.finish(each, 80)
 
 
 def _http(stage: Stage) -> None:
@@ -364,6 +418,7 @@ FAULTS = (
         _advertised,
         _topic("outside"),
         _is("wrong_listener", client_ip="10.88.0.31"),
+        is_kept=True,
     ),
     Trial(
         "one-way",
@@ -371,6 +426,7 @@ FAULTS = (
         _one_way,
         _topic("small", 1, max_message_bytes="1000"),
         _is("closed_after_produce", client_id="careless"),
+        is_kept=True,
     ),
     Trial(
         "too-large",
@@ -385,6 +441,7 @@ FAULTS = (
         _fenced,
         _topic("paid", 1),
         _is("fenced", transactional_id="payments"),
+        is_kept=True,
     ),
     Trial(
         "static",
@@ -392,6 +449,7 @@ FAULTS = (
         _static,
         _topic("static"),
         _is("fenced", timed=False, group_id="static-readers"),
+        is_kept=True,
     ),
     Trial(
         "deleted",
@@ -399,6 +457,7 @@ FAULTS = (
         _deleted,
         _topic("doomed"),
         _is("unknown_topic", client_id="orphan", topic="doomed"),
+        is_kept=True,
     ),
     Trial(
         "misspelt",
@@ -412,6 +471,26 @@ FAULTS = (
         _beyond,
         _topic("short", 1),
         _is("offset_out_of_range", client_id="lost", topic="short"),
+    ),
+    Trial(
+        "denied",
+        "a group that a consumer may not join",
+        _denied,
+        _denied_setup,
+        _is("not_authorized", client_id="intruder", group_id="secret"),
+    ),
+    Trial(
+        "mistyped",
+        "a wrong password",
+        _mistyped,
+        expected=_is("login_failures", client_id="guesser"),
+    ),
+    Trial(
+        "idle-cut",
+        "connections are forgotten while nothing is sent on them",
+        _idle,
+        _topic("nightly", 1),
+        _is("idle_cut", timed=False, client_ip="10.88.0.31"),
     ),
     Trial("http", "HTTP to a broker's port", _http, expected=_is("wrong_protocol")),
     Trial(
@@ -466,6 +545,7 @@ FAULTS = (
         "a server that closes after ApiVersions",
         _closing,
         expected=_is("closed_at_api_versions", client_ip="10.88.0.31"),
+        is_kept=True,
     ),
     Trial(
         "behind",

@@ -78,6 +78,8 @@ copies AS (
         AND connections.client_ip <> connections.broker_ip
         AND connections.broker_payload_bytes > 0
         AND is_replica_client(connections.client_id)
+        -- A controller on the same node may end later.
+        AND connections.client_id NOT LIKE 'raft-client-%'
     GROUP BY failed.broker_ip, failed.broker_port, failed.is_after
     HAVING
         count(*) FILTER (
