@@ -16,10 +16,12 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.files import OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+from kanalyze.queries.files import words_below
+from kanalyze.queries.name_tables import names_brokers
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.cluster import OFFSETS
-from kanalyze.spec.rows.tables import ALWAYS, choose_tables
+from kanalyze.spec.rows.tables import ALWAYS, TABLES, choose_tables
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import quality_facts
 from kanalyze.version import __version__
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from kanalyze.queries.names import AddressNames
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.quality import CaptureQuality
@@ -38,8 +41,10 @@ __all__ = [
     "create_tables",
     "fill",
     "insert_quality",
+    "name_tables_of",
     "opened_tables",
     "save_tables",
+    "tables_for",
 ]
 
 
@@ -182,6 +187,19 @@ class _WaitingRows:
             batch = self._maker.of_rows(self._rows)
             self._rows = []
             database.insert(self._table, batch)
+
+
+def tables_for(sql: str, names: AddressNames | None = None) -> set[str]:
+    """Return the tables to fill for a query of a user, and for names of addresses."""
+    tables = {*words_below(sql)} & TABLES.keys()
+    if names is not None and names_brokers(sql):
+        tables.add("metadata")
+    return tables
+
+
+def name_tables_of(database: Database, names: AddressNames) -> None:
+    """Let tables in users' queries of a filled database have names of addresses."""
+    database.names.make(names, database.values, has_metadata="metadata" in database.tables)
 
 
 def insert_quality(database: Database, maker: BatchMaker, quality: CaptureQuality) -> None:

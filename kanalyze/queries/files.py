@@ -110,7 +110,7 @@ def derived_in(sql: str) -> frozenset[str]:
     text = _TEXT.sub("", sql).lower()
     sources = {word for part in _SOURCES.findall(text) for word in _WORD.findall(part)}
     views = built_in("views").keys() & sources - {*_OWN.findall(text)}
-    return views | (words_of(sql) & built_in("tables").keys())
+    return frozenset(views | (words_of(sql) & built_in("tables").keys()))
 
 
 def words_below(sql: str) -> frozenset[str]:

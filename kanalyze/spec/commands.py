@@ -120,6 +120,7 @@ topics is divided by their bytes of records. PRICES.csv has columns of --by, wit
 examples:
   kanalyze flows broker.pcap
   kanalyze flows --by client_id,group_id,topic,broker_ip captures/
+  kanalyze flows --names pods.json --by client_app,topic,direction captures/
   kanalyze flows --by principal --price PRICES.csv -o chargeback.csv captures/
 """
 
@@ -258,6 +259,12 @@ _OF_FINDING: Group = {
 _FINDINGS: Group = {
     **_THRESHOLD,
     "--queries DIR": "a folder with more findings to search for, NAME.sql",
+}
+_NAMES: Group = {
+    "--names FILE ...": "names of addresses: a hosts file; CSV (address,name,app,zone,since,until "
+    "in its first line); the output of kubectl get pods,services,nodes -A -o json; or a pcapng "
+    "file. Tables get the columns client_name, client_app, client_zone, broker_name, broker_id, "
+    "broker_zone",
 }
 _REPORT: Group = {
     "--sections NAME,...": "for text and md: show these sections, such as apis,over_time, or all "
@@ -508,6 +515,7 @@ COMMANDS = {
             "--tables": "list the tables, their columns and their meaning",
             "--param NAME=VALUE ...": "value of a parameter, written $NAME in SQL",
             "--queries DIR": "a folder with more queries, NAME.sql",
+            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
@@ -526,6 +534,7 @@ COMMANDS = {
             "principal, group_id, client_software_name, client_software_version, topic, topic_id, "
             "broker_ip, broker_port (default: traffic,client_id,group_id,direction,topic)",
             "--price FILE": "prices, as CSV: adds the column cost",
+            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
