@@ -21,8 +21,8 @@ from kanalyze.spec.rows.cluster import (
     MetadataEntry,
 )
 from kanalyze.tables.cluster.brokers import (
-    API_VERSIONS,
     METADATA_FIELDS,
+    SAID_BY_RESPONSES,
     SeenMetadata,
     hinting,
     metadata_entries,
@@ -74,7 +74,10 @@ _NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, PartitionOffset, Met
 
 
 _MOST_ANSWERS = 64
-"""Different responses to ApiVersions that are kept: brokers of one cluster have one or a few."""
+_LARGEST_KEPT_CELLS = 4096
+"""How many different responses are kept with their facts, and how large they are at most: nearly
+all connections ask for versions and metadata, and brokers of one cluster give one or a few answers.
+"""
 _Lines: TypeAlias = "tuple[array[int], dict[str, ColumnValues]]"
 """The row of each line in its block, and the columns of the lines."""
 
@@ -125,7 +128,7 @@ class ClusterReader:
         self._group_apis = frozenset(_group_fields(offsets=offsets) if _GROUPS in tables else ())
         self._has_metadata = _METADATA in tables
         self._change_apis = frozenset(CHANGE_FIELDS if _CHANGES in tables else ())
-        self._announced: dict[tuple[int | None, object], list[Any]] = {}
+        self._answers: dict[tuple[int, int, int | None, object], list[Any]] = {}
 
     def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
         """Return the facts in exchanges, in their order; ``block`` has their rows."""
@@ -147,8 +150,6 @@ class ClusterReader:
                     self._add(facts, row, _GROUPS, exchange)
             elif key in self._change_apis:
                 self._add(facts, row, _CHANGES, exchange)
-            elif self._has_metadata and key == API_VERSIONS:
-                self._add_announced(facts, row, exchange)
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS
@@ -160,32 +161,38 @@ class ClusterReader:
 
     def _add(self, facts: list[ClusterFacts], row: int, table: str, exchange: Exchange) -> None:
         key = exchange.key
-        request = self._bodies.values(exchange.request, key, "request")
-        response = self._bodies.values(exchange.response, key, "response")
         items: list[Any]
-        if table == _GROUPS:
-            items = list(group_events(key, request, response))
-        elif table == _CHANGES:
-            items = changes(key, request, response)
+        if key in SAID_BY_RESPONSES:
+            items = self._of_response(exchange)
         else:
-            items = metadata_entries(key, exchange.key_version, request, response)
+            request = self._bodies.values(exchange.request, key, "request")
+            response = self._bodies.values(exchange.response, key, "response")
+            if table == _GROUPS:
+                items = list(group_events(key, request, response))
+            elif table == _CHANGES:
+                items = changes(key, request, response)
+            else:
+                items = metadata_entries(key, exchange.key_version, request, response)
         if items:
             facts.append(ClusterFacts(row, table, items))
 
-    def _add_announced(self, facts: list[ClusterFacts], row: int, exchange: Exchange) -> None:
-        """Add what a broker announces. Each connection asks, and nearly all get the same answer."""
+    def _of_response(self, exchange: Exchange) -> list[Any]:
+        """Return the facts of an exchange that depend on its response and versions alone."""
         response = exchange.response
-        if response is None or response.encoded_fields is None:
-            return
-        answer = (response.version, response.encoded_fields.state())
-        items = self._announced.get(answer)
-        if items is None:
-            values = self._bodies.values(response, API_VERSIONS, "response")
-            items = metadata_entries(API_VERSIONS, exchange.key_version, None, values)
-            if len(self._announced) < _MOST_ANSWERS:
-                self._announced[answer] = items
-        if items:
-            facts.append(ClusterFacts(row, _METADATA, items))
+        encoded = None if response is None else response.encoded_fields
+        if response is None or encoded is None:
+            return []
+        key, version = exchange.key, exchange.key_version
+        answer = None
+        if encoded.cells <= _LARGEST_KEPT_CELLS:
+            answer = (key, version, response.version, encoded.state())
+            items = self._answers.get(answer)
+            if items is not None:
+                return items
+        items = metadata_entries(key, version, None, self._bodies.values(response, key, "response"))
+        if answer is not None and len(self._answers) < _MOST_ANSWERS:
+            self._answers[answer] = items
+        return items
 
 
 class ClusterLines:
