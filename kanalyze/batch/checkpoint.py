@@ -74,6 +74,7 @@ _FORMAT: Final = 2
 """Must be raised if older versions would read the file wrongly. A new key need not be: they leave
 it out, and it has a value for files without it."""
 _MAGIC_WORD: Final = b"kanalyze-checkpoint"
+_SUMS: Final = "sums.zip"
 _OWNER: Final = "archive.json"
 _RUN_FOLDER: Final = re.compile(r"run-\d{6,}")
 
@@ -177,10 +178,20 @@ class CheckpointFolder:
         """
         return f"{self._files.url}/{_folder(run)}/states"
 
-    def write(self, checkpoint: Checkpoint, write_states: Callable[[str], None] | None) -> None:
+    def sums(self, run: int) -> bytes | None:
+        """Return what a run saved of :mod:`kanalyze.batch.sums`; None if that is nothing."""
+        return self._files.read(f"{_folder(run)}/{_SUMS}")
+
+    def write(
+        self,
+        checkpoint: Checkpoint,
+        write_states: Callable[[str], None] | None,
+        sums: bytes | None = None,
+    ) -> None:
         """Write the checkpoint of a run; it replaces one with the same number.
 
-        ``write_states`` is called with :meth:`states_url`; None if no connection is open.
+        ``write_states`` is called with :meth:`states_url`; None if no connection is open. For
+        ``sums`` see :meth:`sums`.
         """
         folder = _folder(checkpoint.run)
         self._files.remove(folder)
@@ -188,6 +199,8 @@ class CheckpointFolder:
         self._files.make_private(folder)
         if write_states is not None:
             write_states(self.states_url(checkpoint.run))
+        if sums is not None:
+            self._files.write(f"{folder}/{_SUMS}", sums)
         text = json.dumps(_to_json(checkpoint, self._state_files(checkpoint.run))).encode("ascii")
         self._files.write(f"{folder}/checkpoint", _first_line(text) + b"\n" + text)
         self._files.make_private(folder)

@@ -13,6 +13,7 @@ from kanalyze.api.reports import names_of
 from kanalyze.api.tables import create_tables, insert_quality
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, columns_of
 from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.sums import insert_rows
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.engine import QueryError
@@ -25,8 +26,6 @@ from kanalyze.tables.quality import CaptureQuality
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-
-    import pyarrow as pa
 
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
     from kanalyze.batch.archive.tasks import Job
@@ -41,6 +40,7 @@ __all__ = [
     "Engine",
     "MakePage",
     "OpenedCaptures",
+    "Past",
     "ReportOptions",
     "SavedConnections",
     "StagedFile",
@@ -52,6 +52,15 @@ __all__ = [
 
 MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
 """Makes something from a report, with an engine for queries on the same tables."""
+
+
+class Past(NamedTuple):
+    """What is known of rows that a report does not read."""
+
+    sums: QueryEngine
+    """What the tables of the report are made of, of all rows."""
+    findings: Sequence[Mapping[str, Any]]
+    """Findings as in a report, which earlier runs found."""
 
 
 class ReportOptions(NamedTuple):
@@ -79,6 +88,7 @@ def report_by(
     conditions: Mapping[str, Any] | None,
     options: ReportOptions,
     has_tables: Callable[[FindingKind], bool],
+    past: Past | None = None,
 ) -> dict[str, Any]:
     """Return the report on the tables of an engine.
 
@@ -90,14 +100,19 @@ def report_by(
         conditions: the filter of the rows.
         options: which findings to search for, and what else to make of the report.
         has_tables: returns whether the tables of a finding's query exist.
+        past: what is known of other rows; None if the engine has all.
 
     Raises:
         UsageError: a threshold is unknown.
     """
     kinds = options.chosen_kinds
     searched = [kind for kind in kinds if has_tables(kind)]
+    sums, earlier = (None, ()) if past is None else past
     report = report_with_findings(
-        engine, quality, conditions, searched, most_slowest=options.most_slowest
+        *(engine, quality, conditions, searched),
+        most_slowest=options.most_slowest,
+        sums=sums,
+        earlier=earlier,
     )
     left_out = {kind.query.name for kind in kinds if kind not in searched}
     if left_out:
@@ -124,6 +139,7 @@ def report_on_files(
     quality: CaptureQuality,
     conditions: Mapping[str, Any] | None,
     options: ReportOptions,
+    past: Past | None = None,
     *,
     threads: int = 1,
     max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
@@ -136,6 +152,7 @@ def report_on_files(
         quality: the quality of the captures.
         conditions: the filter of the rows.
         options: which findings to search for, and what else to make of the report.
+        past: see :func:`report_by`.
         threads: number of threads of a query.
         max_memory_bytes: memory in bytes for tables and queries; more goes to files.
 
@@ -147,36 +164,10 @@ def report_on_files(
         columns = {table: columns_of(table) for table in (*files, QUALITY)}
         makers = create_tables(database, columns, names and names | {REQUEST_ID.name})
         for table in files:
-            _insert(database, table, folder, files[table], makers[table].schema)
+            insert_rows(database, table, folder, files[table], makers[table].schema)
         insert_quality(database, makers[QUALITY], quality)
         has_tables = partial(_has_tables, database.tables)
-        return report_by(database, quality, conditions, options, has_tables)
-
-
-def _insert(
-    database: Database, table: str, folder: SharedFolder, files: Sequence[str], schema: pa.Schema
-) -> None:
-    """Add the rows of files to a table."""
-    paths = [folder.plain_path(name) for name in files]
-    plain_paths = [path for path in paths if path is not None]
-    if len(plain_paths) == len(files):
-        if files:
-            database.insert_files(table, plain_paths)
-        return
-    import pyarrow.parquet as pq
-
-    dictionary_columns = [field.name for field in schema if _is_dictionary(field.type)]
-    for name in files:
-        with folder.open_file(name) as file:
-            rows = pq.ParquetFile(file, read_dictionary=dictionary_columns)
-            for batch in rows.iter_batches(columns=schema.names):
-                database.insert(table, batch.select(schema.names).cast(schema))
-
-
-def _is_dictionary(data_type: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_dictionary(data_type))
+        return report_by(database, quality, conditions, options, has_tables, past)
 
 
 def _has_tables(tables: frozenset[str], kind: FindingKind) -> bool:
@@ -265,5 +256,9 @@ class Engine(Protocol):
         quality: CaptureQuality,
         conditions: Mapping[str, Any],
         options: ReportOptions,
+        past: Past | None,
     ) -> dict[str, Any]:
-        """Return the report on tables."""
+        """Return the report on tables; for ``past`` see :func:`report_by`."""
+
+    def sum_up(self, location: str, groups: Sequence[Mapping[str, Sequence[str]]]) -> list[bytes]:
+        """Return what :func:`kanalyze.batch.sums.sums_of` returns for each group of files."""

@@ -29,6 +29,7 @@ from kanalyze.batch.archive.table_files import TableFiles, merge_files, with_sma
 from kanalyze.batch.archive.tasks import read_splits, rebuilding, with_keys
 from kanalyze.batch.engine import StagedFile, report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
+from kanalyze.batch.sums import sums_of
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError, reason_of
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.batch.commit import Folder
-    from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
+    from kanalyze.batch.engine import Past, ReportOptions, SavedConnections, TableFolders
     from kanalyze.capture.splits import Split
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.quality import CaptureQuality
@@ -158,13 +159,18 @@ class ProcessEngine(ClosedAtEnd):
         quality: CaptureQuality,
         conditions: Mapping[str, Any],
         options: ReportOptions,
+        past: Past | None,
     ) -> dict[str, Any]:
         """Return the report on tables, by DuckDB; the processes end, whose memory it can use."""
         self.close()
         folder = SharedFolder(self.task_location(tables.out, ""))
         return report_on_files(
-            folder, tables.files, quality, conditions, options, threads=self.cores
+            folder, tables.files, quality, conditions, options, past, threads=self.cores
         )
+
+    def sum_up(self, location: str, groups: Sequence[Mapping[str, Sequence[str]]]) -> list[bytes]:
+        """Sum up the rows of each group of files."""
+        return self.run(sums_of, [(location, group) for group in groups])
 
     def run(
         self, task: Callable[..., _Result], arguments: Sequence[tuple[Any, ...]]

@@ -32,9 +32,10 @@ from kanalyze.batch.archive.planning import buckets_for, sends_segments, tasks_f
 from kanalyze.batch.archive.segment_readers import name_in_rows
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
+from kanalyze.batch.archive_report import ArchiveFiles, growing_report
 from kanalyze.batch.checkpoint import Checkpoint
 from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
-from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
+from kanalyze.batch.engine import ReportOptions, SavedConnections
 from kanalyze.batch.history import Stretch, run_before, stretch_of_late, with_run
 from kanalyze.batch.run_plan import (
     OPEN_PREFIXES,
@@ -160,7 +161,8 @@ class _BatchRun:
         report = None if data is None else _report_in(data)
         if report is not None:
             return report
-        return self._report(CaptureQuality() if previous is None else previous.whole_quality, [])
+        quality = CaptureQuality() if previous is None else previous.whole_quality
+        return self._report_of_rows(self._files([]), quality)
 
     def execute(
         self, commits: Commits, starts: StartTimes, step_bytes: int
@@ -290,20 +292,18 @@ class _BatchRun:
         moved = self._moved(rows.stage(self.out, changed_rows))
         self._warn_closed(rows.summary)
         checkpoint = self._checkpoint(captured.read_summary, rows.summary, job)
-        summary = None
-        if self.run.until_ns is None:
-            self.report_phase("summing up")
-            summary = self._report(checkpoint.whole_quality, moved)
-            self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
-            moved.append((f"{STAGING}/{REPORT}", REPORT))
+        self.report_phase("summing up")
+        summary, sums = self._report(checkpoint.whole_quality, moved)
+        self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
+        moved.append((f"{STAGING}/{REPORT}", REPORT))
         folder = self.run.checkpoint_folder
         if folder is not None:
             folder.own(self.run.archive, self.out.url)
-            folder.write(checkpoint, rows.write_states if job.keeps_open else None)
+            folder.write(checkpoint, rows.write_states if job.keeps_open else None, sums)
         commits.commit(self._commit(moved))
         if folder is not None:
             folder.keep_only(checkpoint)
-        return summary
+        return summary if self.run.until_ns is None else None
 
     def _checkpoint(self, read: ReadSummary, rebuilt: RebuildSummary, job: Job) -> Checkpoint:
         """Return the state of the archive after this run."""
@@ -371,17 +371,47 @@ class _BatchRun:
         before = 0 if previous is None else previous.run
         return with_run(history, Stretch(before, first_ns, last_ns, connections, files))
 
-    def _report(self, quality: CaptureQuality, moved: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """Return the report on all rows: of earlier runs, and of this one."""
-        conditions = self.plan.row_filter.conditions
-        files = {table: self._files(table, moved) for table in ARCHIVE_TABLES}
-        return self.engine.report(TableFolders(self.out, files), quality, conditions, self.options)
+    def _report(
+        self, quality: CaptureQuality, moved: Sequence[tuple[str, str]]
+    ) -> tuple[dict[str, Any], bytes | None]:
+        """Return the report on all rows, and what the next run needs to know of them."""
+        files = self._files(moved)
+        location = self.engine.task_location(self.out, "")
+        if not self._grows or location is None:
+            return self._report_of_rows(files, quality), None
+        options = self.options
+        if self.run.until_ns is not None:
+            # The page is that of the last step.
+            options = options._replace(make_page=None)
+        last_report = _report_in(self.out.read(REPORT) or b"") or {}
+        return growing_report(
+            *(self.engine, location, files, self._last_sums(), last_report.get("findings", ())),
+            *(quality, self.plan.row_filter.conditions, options),
+        )
 
-    def _files(self, table: str, moved: Sequence[tuple[str, str]]) -> list[str]:
-        """Return the files of a table as they will be when this run is committed."""
-        existing = (entry.name for entry in self.out.files(table))
-        names = {name for name in existing if name.endswith(".parquet")} - {*self.run.removed}
-        return sorted(names.union(old for old, new in moved if new.startswith(f"{table}/")))
+    def _last_sums(self) -> bytes | None:
+        previous, folder = self.run.previous, self.run.checkpoint_folder
+        return None if previous is None or folder is None else folder.sums(previous.run)
+
+    def _report_of_rows(self, files: ArchiveFiles, quality: CaptureQuality) -> dict[str, Any]:
+        tables = files.all_of(files.earlier)
+        conditions = self.plan.row_filter.conditions
+        return self.engine.report(tables, quality, conditions, self.options, None)
+
+    def _files(self, moved: Sequence[tuple[str, str]]) -> ArchiveFiles:
+        """Return the files with rows as they will be when this run is committed."""
+        removed = {*self.run.removed}
+        earlier: dict[str, list[str]] = {}
+        new: dict[str, list[str]] = {}
+        continued: dict[str, list[str]] = {}
+        for table in ARCHIVE_TABLES:
+            names = {entry.name for entry in self.out.files(table)} - removed
+            earlier[table] = sorted(name for name in names if name.endswith(".parquet"))
+            staged = [(old, name) for old, name in moved if name.startswith(f"{table}/")]
+            is_open = tuple(OPEN_PREFIXES.values())
+            new[table] = [old for old, name in staged if not name.startswith(is_open)]
+            continued[table] = [old for old, name in staged if name.startswith(is_open)]
+        return ArchiveFiles(self.out, earlier, new, continued)
 
     def _moved(self, staged: Sequence[StagedFile]) -> list[tuple[str, str]]:
         """Return the staged file and the final name of each file with rows of this run."""

@@ -44,7 +44,7 @@ from kanalyze.queries.stories import Cause, CauseRule, cause_rules, in_stories
 from kanalyze.spec.report import SECTIONS, SECTIONS_BY_CONCERN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kanalyze.queries.engine import FailedQueries, QueryEngine
@@ -61,6 +61,7 @@ __all__ = [
     "search",
     "told",
     "unfiltered_only",
+    "with_earlier",
     "with_thresholds",
 ]
 
@@ -224,6 +225,39 @@ def search(
         except UsageError as error:
             failed.add("finding", kind.query.name, error)
     return told(findings, searched)
+
+
+def with_earlier(
+    findings: Sequence[Finding], earlier: Iterable[Mapping[str, Any]], kinds: Iterable[FindingKind]
+) -> list[Finding]:
+    """Return findings in stories with those of earlier reports, the worst of each kind.
+
+    Args:
+        findings: in stories. One takes the place of an earlier one with the same concerns.
+        earlier: findings as in a report, of rows that were not searched for ``findings``.
+        kinds: the kinds that were searched for; earlier findings of others are left out.
+    """
+    searched = list(kinds)
+    known = {kind.query.name for kind in searched}
+    seen = {_subject(finding) for finding in findings}
+    lists = ("options", "see")
+    kept = [
+        Finding(**{**line, **{name: tuple(line[name]) for name in lists}, "cause": None})
+        for line in earlier
+        if line["name"] in known
+    ]
+    kept = [finding for finding in kept if _subject(finding) not in seen]
+    if not kept:
+        return list(findings)
+    of_kinds: dict[str, list[Finding]] = {}
+    for finding in sorted([*findings, *kept], key=_by_severity):
+        of_kinds.setdefault(finding.name, []).append(finding)
+    worst = (finding for of_kind in of_kinds.values() for finding in of_kind[:MAX_OF_A_KIND])
+    return told(worst, searched)
+
+
+def _subject(finding: Finding) -> tuple[str, frozenset[tuple[str, Any]]]:
+    return finding.name, frozenset(finding.concerns.items())
 
 
 def asked_for(

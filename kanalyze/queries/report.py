@@ -18,7 +18,13 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.conditions import promising
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import asked_for, search, unfiltered_only, with_thresholds
+from kanalyze.queries.findings import (
+    asked_for,
+    search,
+    unfiltered_only,
+    with_earlier,
+    with_thresholds,
+)
 from kanalyze.queries.named_findings import with_commands
 from kanalyze.spec.report import TABLES
 
@@ -59,6 +65,8 @@ def report_with_findings(
     thresholds: Mapping[str, float] | None = None,
     *,
     most_slowest: int = MAX_SLOWEST,
+    sums: QueryEngine | None = None,
+    earlier: Iterable[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the report on the requests of a database, with findings.
 
@@ -72,6 +80,8 @@ def report_with_findings(
         kinds: the kinds of findings to search for.
         thresholds: see :func:`~kanalyze.queries.findings.findings_of`.
         most_slowest: number of the slowest requests to list.
+        sums: what the tables are made of, if not of the database, which then is for findings only.
+        earlier: findings of earlier reports, which are listed too.
 
     Raises UsageError for an unknown threshold.
     """
@@ -80,12 +90,17 @@ def report_with_findings(
     searched = [kind for kind in chosen if kind not in not_searched]
     parameters = _parameters(MAX_KEYS, most_slowest)
     # One look at each table for both.
-    queries = promising(database, [*_asked(parameters), *asked_for(database, searched)])
-    report = _report_of(database, quality, conditions or {}, parameters, queries)
+    asked = [*_asked(parameters)] if sums is None else []
+    queries = promising(database, [*asked, *asked_for(database, searched)])
+    if sums is None:
+        report = _report_of(database, quality, conditions or {}, parameters, queries)
+    else:
+        every = frozenset(built_in("report").values())
+        report = _report_of(sums, quality, conditions or {}, parameters, every)
     failed = FailedQueries()
     findings = search(database, [kind for kind in searched if kind.query in queries], failed)
     shown = with_commands(findings, searched, conditions or {})
-    report["findings"] = [finding.to_dict() for finding in shown]
+    report["findings"] = [finding.to_dict() for finding in with_earlier(shown, earlier, searched)]
     if not_searched:
         report["findings_left_out"] = sorted(kind.query.name for kind in not_searched)
     failed.add_to(report)

@@ -22,6 +22,7 @@ from kanalyze.batch.archive.planning import TASKS_A_CORE
 from kanalyze.batch.archive.row_sink import add_anomalies
 from kanalyze.batch.archive.shuffle import (
     CONTROL_FIELDS,
+    control_row,
     files_row,
     load_report,
 )
@@ -36,6 +37,7 @@ from kanalyze.batch.archive.table_files import (
 from kanalyze.batch.commit import STAGING
 from kanalyze.batch.engine import StagedFile, report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
+from kanalyze.batch.sums import sums_of
 from kanalyze.capture.io.stores import arrow_url, is_url
 from kanalyze.errors import UsageError
 from kanalyze.render.units import bytes_text
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job
     from kanalyze.batch.commit import Folder
-    from kanalyze.batch.engine import ReportOptions, SavedConnections, TableFolders
+    from kanalyze.batch.engine import Past, ReportOptions, SavedConnections, TableFolders
     from kanalyze.capture.splits import Split
     from kanalyze.spark.archive import ArchiveSegments, RebuiltConnections
     from kanalyze.spec.columns import Column
@@ -189,6 +191,7 @@ class SparkEngine:
         quality: CaptureQuality,
         conditions: Mapping[str, Any],
         options: ReportOptions,
+        past: Past | None,
     ) -> dict[str, Any]:
         """Return the report on tables: by DuckDB here, or by Spark if there are many rows."""
         url = tables.out.url
@@ -199,13 +202,24 @@ class SparkEngine:
             if max_rows is None or _row_count(folder, tables.files) <= max_rows:
                 threads = self.cores if max_rows is None else 1
                 return report_on_files(
-                    folder, tables.files, quality, conditions, options, threads=threads
+                    folder, tables.files, quality, conditions, options, past, threads=threads
                 )
         with failures_in_one_line():
             frames = {
                 table: self._table(table, url, names) for table, names in tables.files.items()
             }
-            return report_on(self._spark, frames, quality, conditions, options)
+            return report_on(self._spark, frames, quality, conditions, options, past)
+
+    def sum_up(self, location: str, groups: Sequence[Mapping[str, Sequence[str]]]) -> list[bytes]:
+        """Sum up the rows of each group of files: one here, several in tasks."""
+        if len(groups) == 1:
+            return [sums_of(location, groups[0])]
+
+        def sum_up(group: Mapping[str, Sequence[str]]) -> Iterator[pa.RecordBatch]:
+            yield control_row(pa.schema([]), "sums", 0, sums_of(location, group))
+
+        rows = each_in_a_task(self._spark, sum_up, groups, pa.schema(CONTROL_FIELDS))
+        return [bytes(row[0]) for row in rows.select("_data").collect()]
 
     def _table(self, table: str, url: str, names: Sequence[str]) -> DataFrame:
         schema = spark_schema(columns_of(table))

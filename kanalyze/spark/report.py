@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from kanalyze.batch.engine import Past
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.files import Query
     from kanalyze.queries.findings import FindingKind
@@ -158,6 +159,7 @@ def report_on(
     quality: CaptureQuality,
     conditions: Mapping[str, Any] | None = None,
     options: ReportOptions | None = None,
+    past: Past | None = None,
 ) -> dict[str, Any]:
     """Return the report on tables, which must include ``requests``; see :func:`.report_by`.
 
@@ -167,6 +169,7 @@ def report_on(
         quality: the quality of the captures.
         conditions: the filter of the rows.
         options: findings to search for; None for the built-in ones.
+        past: see :func:`.report_by`.
 
     Raises:
         UsageError: a threshold is unknown.
@@ -179,7 +182,7 @@ def report_on(
         return referenced_tables(kind.query) <= tables.keys()
 
     with _engine(spark, tables) as engine:
-        return report_by(engine, quality, conditions, options, has_tables)
+        return report_by(engine, quality, conditions, options, has_tables, past)
 
 
 @contextmanager

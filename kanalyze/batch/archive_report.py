@@ -1,0 +1,157 @@
+"""The report of an archive that grows: sums of earlier runs, and the rows of the latest ones.
+
+In: what a run wrote, what earlier runs left. Out: the report over the whole archive, and the sums
+for the next run.
+
+Tables of the report are made of sums (:mod:`kanalyze.batch.sums`), and every figure is that of all
+rows. A finding compares rows with each other, in ways of its own, so it needs rows: those of the
+latest runs, up to :data:`MAX_ROWS` and at least those of this run. Findings of earlier runs stay in
+the report as they were found. So a run takes the same time however many there were before.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.parquet as pq
+
+from kanalyze.batch.commit import STAGING
+from kanalyze.batch.engine import Past, TableFolders
+from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.sums import (
+    MAX_SLOWEST_KEPT,
+    dump_sums,
+    load_sums,
+    sums_database,
+    sums_in,
+    with_connections,
+)
+from kanalyze.common.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kanalyze.batch.commit import Folder
+    from kanalyze.batch.engine import Engine, ReportOptions
+    from kanalyze.tables.quality import CaptureQuality
+
+__all__ = ["ArchiveFiles", "growing_report"]
+
+MAX_ROWS: Final = 100_000
+"""Up to how many requests the latest runs may have that findings are searched in together."""
+_RUN: Final = re.compile(r"/(run|open)-([0-9]{6,})-[^/]*$")
+_SUMMED: Final = ("requests", "connections")
+
+
+class ArchiveFiles(NamedTuple):
+    """The files with rows of an archive, as they will be when a run is committed."""
+
+    out: Folder
+    earlier: Mapping[str, Sequence[str]]
+    """Names of files of earlier runs, by table."""
+    new: Mapping[str, Sequence[str]]
+    """Names of those that the run has staged."""
+    open: Mapping[str, Sequence[str]]
+    """Names of those staged that the next run replaces."""
+
+    def all_of(self, earlier: Mapping[str, Sequence[str]]) -> TableFolders:
+        """Return the staged files with some of earlier runs."""
+        files = {
+            table: sorted([*earlier[table], *self.new[table], *self.open[table]])
+            for table in self.earlier
+        }
+        return TableFolders(self.out, files)
+
+
+def growing_report(
+    engine: Engine,
+    location: str,
+    files: ArchiveFiles,
+    previous: bytes | None,
+    earlier_findings: Iterable[Mapping[str, Any]],
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any],
+    options: ReportOptions,
+) -> tuple[dict[str, Any], bytes]:
+    """Return the report over an archive, and the sums for the next run.
+
+    Args:
+        engine: reads rows.
+        location: the folder of the archive, for what reads its files without the engine.
+        files: the files of the archive.
+        previous: the sums of earlier runs; None, or those of another version, if their rows have to
+            be read again.
+        earlier_findings: those of the last report.
+        quality: the quality of the captures.
+        conditions: the filter of the rows.
+        options: which findings to search for, and what else to make of the report.
+    """
+    before = load_sums(previous)
+    summed = _sum_up(engine, location, files.out, files.new)
+    if before is None:
+        summed += _sum_up(engine, location, files.out, files.earlier)
+    parts = [part for part in (before, *map(load_sums, summed)) if part is not None]
+    with sums_database(parts) as database:
+        sums = dump_sums(sums_in(database))
+        if options.make_page is not None or options.most_slowest > MAX_SLOWEST_KEPT:
+            tables = files.all_of(files.earlier)
+            return engine.report(tables, quality, conditions, options, None), sums
+        for data in _sum_up(engine, location, files.out, files.open):
+            open_connections = load_sums(data)
+            assert open_connections is not None, "it was just made"
+            with_connections(database, open_connections)
+        latest = _latest(SharedFolder(location), files)
+        is_all = latest == files.earlier
+        past = Past(database, () if is_all else tuple(earlier_findings))
+        return engine.report(files.all_of(latest), quality, conditions, options, past), sums
+
+
+def _sum_up(
+    engine: Engine, location: str, out: Folder, files: Mapping[str, Sequence[str]]
+) -> list[bytes]:
+    """Sum up the rows of files, in as many tasks as these are worth."""
+    if not any(files[table] for table in _SUMMED):
+        return []
+    sizes = {entry.name: entry.total_bytes for entry in out.files(STAGING)}
+    total_bytes = sum(sizes.get(name, 0) for table in _SUMMED for name in files[table])
+    count = min(engine.cores, 1 + total_bytes // _BYTES_A_TASK)
+    groups = [{table: files[table][index::count] for table in _SUMMED} for index in range(count)]
+    return engine.sum_up(location, groups)
+
+
+_BYTES_A_TASK: Final = 16 << 20
+"""Bytes of files that are worth a task: one takes 0.3 s besides."""
+
+
+def _latest(folder: SharedFolder, files: ArchiveFiles) -> Mapping[str, Sequence[str]]:
+    """Return the files of the latest of the earlier runs that findings are searched in."""
+    by_run: dict[int, list[str]] = {}
+    for name in files.earlier["requests"]:
+        by_run.setdefault(_run_of(name), []).append(name)
+    room = MAX_ROWS - _rows(folder, files.new["requests"])
+    first = 1
+    for run in sorted(by_run, reverse=True):
+        room -= _rows(folder, by_run[run])
+        if room < 0:
+            first = run + 1
+            break
+    return {
+        table: [name for name in names if _run_of(name) >= first]
+        for table, names in files.earlier.items()
+    }
+
+
+def _rows(folder: SharedFolder, names: Iterable[str]) -> int:
+    """Return the number of rows of files, from their footers."""
+    rows = 0
+    for name in names:
+        with folder.open_file(name) as file:
+            rows += pq.read_metadata(file).num_rows
+    return rows
+
+
+def _run_of(name: str) -> int:
+    found = _RUN.search(name)
+    assert found is not None, "the files of an archive are named by their run"
+    return int(found[2])

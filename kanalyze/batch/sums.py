@@ -1,0 +1,232 @@
+"""What the tables of a report need of rows, summed up: so a report does not read rows again.
+
+In: files with rows; sums. Out: :data:`Sums`, which can be added up, as bytes, and as a database
+that answers the queries of a report.
+
+Reports count, sum up, and take quantiles of amounts in bins. What they need of requests is in some
+derived tables (``queries/sql/tables/``) whose lines of two inputs can be added up: :data:`_ADDED`
+says how. The slowest requests are rows. Of connections, those with TLS are kept as rows, because
+medians of handshakes are exact; of the others, which brokers speak Kafka.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kanalyze.api.tables import create_tables
+from kanalyze.batch.archive.table_files import columns_of
+from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+from kanalyze.queries.files import built_in, words_of
+from kanalyze.spec.rows.cluster import REQUEST_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = [
+    "MAX_SLOWEST_KEPT",
+    "Sums",
+    "dump_sums",
+    "insert_rows",
+    "load_sums",
+    "sums_database",
+    "sums_in",
+    "sums_of",
+    "with_connections",
+]
+
+Sums: TypeAlias = "dict[str, pa.Table]"
+"""By name: the derived tables of :data:`_ADDED`, the slowest requests, and connections."""
+
+MAX_SLOWEST_KEPT: Final = 100
+"""How many of the slowest requests sums have; a report with more of them reads all rows."""
+_GRAIN: Final = (
+    "start_ns // (SELECT grain_ns FROM time_buckets) * (SELECT grain_ns FROM time_buckets)"
+)
+_LATENCIES: Final = {"many": "sum", "lowest": "min", "highest": "max", "total": "sum"}
+_PARTS: Final = (
+    *("request_send_ns", "broker_network_ns", "retransmission_wait_ns", "pipeline_wait_ns"),
+    *("broker_time_ns", "response_send_ns", "client_network_ns"),
+)
+_ADDED: Final[dict[str, dict[str, str]]] = {
+    # The others that have times need the width of a span of time.
+    "time_extent": {"first_ns": "min", "last_ns": "max"},
+    "request_sums": {
+        **dict.fromkeys(("many", "responses", "request_bytes", "response_bytes"), "sum"),
+        **dict.fromkeys(("carried_records", "carried_bytes", "refused_records"), "sum"),
+        **dict.fromkeys(("throttled", "throttle_time_ms", "total_time_ns"), "sum"),
+        "has_uncounted_records": "bool_or",
+        **dict.fromkeys(("longest_total_time_ns", "last_time_ns"), "max"),
+        **dict.fromkeys(("first_time_ns", "first_packet"), "min"),
+    },
+    "partition_sums": {
+        **dict.fromkeys(("records", "bytes"), "sum"),
+        **dict.fromkeys(("high_watermark", "last_time_ns"), "max"),
+        "is_uncounted": "bool_or",
+        **dict.fromkeys(("first_time_ns", "first_packet"), "min"),
+    },
+    "topic_requests": {"requests": "sum"},
+    "partition_requests": {"requests": "sum"},
+    "error_sums": {"many": "sum", "first_time_ns": "min", "last_time_ns": "max"},
+    "codec_sums": dict.fromkeys(("requests", "batches", "records", "bytes"), "sum"),
+    "latency_part_sums": {
+        **dict.fromkeys(("requests", "with_retransmissions", "with_zero_windows"), "sum"),
+        **dict.fromkeys(("spent_ns", *_PARTS, *(f"{part}_count" for part in _PARTS)), "sum"),
+    },
+    "amount_bins": _LATENCIES,
+    "moment_bins": _LATENCIES,
+    "moment_sums": dict.fromkeys(("requests", "errors", "request_bytes", "response_bytes"), "sum"),
+}
+"""By derived table: how columns are added up; the others are the keys of its lines."""
+_OF_MOMENTS: Final = frozenset({"moment_bins", "moment_sums"})
+_SLOWEST: Final = "slowest"
+_CONNECTIONS: Final = "connections"
+_NEEDED_CONNECTIONS: Final = """
+    SELECT * FROM connections WHERE tls_decrypted IS NOT NULL
+    UNION ALL BY NAME
+    SELECT DISTINCT broker_ip, broker_port, protocol
+    FROM connections
+    WHERE tls_decrypted IS NULL AND protocol = 'kafka'
+"""
+
+
+def sums_of(location: str, files: Mapping[str, Sequence[str]]) -> bytes:
+    """Sum up the requests and the connections in files; return :data:`Sums` as bytes.
+
+    Args:
+        location: their folder, as a path or a URL.
+        files: their names, by table.
+
+    Raises:
+        KanalyzeError: a file cannot be read.
+    """
+    with _database() as (database, schemas):
+        folder = SharedFolder(location)
+        for table, names in files.items():
+            insert_rows(database, table, folder, names, schemas[table])
+        return dump_sums(sums_in(database))
+
+
+@contextmanager
+def sums_database(parts: Sequence[Sums]) -> Iterator[Database]:
+    """Provide a database that answers the queries of a report, inside a ``with`` block.
+
+    ``parts`` are added up.
+    """
+    with _database() as (database, _):
+        parts = parts or [sums_in(database)]
+        rows = {name: _joined([part[name] for part in parts]) for name in parts[0]}
+        for name, measures in _ADDED.items():
+            database.give(name, rows[name], _adding(name, rows[name].schema.names, measures))
+        # Only requests with a latency, and without a wait on purpose, are among the slowest.
+        slowest = "SELECT *, latency_ns AS work_latency_ns FROM incoming"
+        database.give("measured", rows[_SLOWEST], slowest)
+        database.give(_CONNECTIONS, rows[_CONNECTIONS], "FROM incoming")
+        yield database
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _adding(name: str, columns: Sequence[str], measures: Mapping[str, str]) -> str:
+    """Return SQL that adds up the lines of a derived table."""
+    chosen = [
+        f"{measures[column]}({column}) AS {column}"
+        if column in measures
+        else f"{_GRAIN} AS start_ns"
+        if name in _OF_MOMENTS and column == "start_ns"
+        else f'"{column}"'
+        for column in columns
+    ]
+    return f"SELECT {', '.join(chosen)} FROM incoming GROUP BY ALL"  # noqa: S608 - our own names
+
+
+def with_connections(database: Database, more: Sums) -> None:
+    """Add the connections of other sums to a database of sums."""
+    rows = _joined([database.ask(f"FROM {_CONNECTIONS}"), more[_CONNECTIONS]])
+    database.give(_CONNECTIONS, rows, "FROM incoming")
+
+
+def sums_in(database: Database) -> Sums:
+    """Return what a database of rows or of sums has, as sums."""
+    slowest = built_in("report")[_SLOWEST]
+    return {
+        **{name: database.ask(f"FROM {name}") for name in _ADDED},
+        _SLOWEST: database.ask(slowest.sql, {"most": MAX_SLOWEST_KEPT}),
+        _CONNECTIONS: database.ask(_NEEDED_CONNECTIONS),
+    }
+
+
+@contextmanager
+def _database() -> Iterator[tuple[Database, dict[str, pa.Schema]]]:
+    """Provide a database with empty tables, and their schemas."""
+    queries = [*built_in("tables").values(), *built_in("report").values()]
+    names = frozenset({REQUEST_ID.name}).union(*(words_of(query.sql) for query in queries))
+    columns = {table: columns_of(table) for table in ("requests", _CONNECTIONS)}
+    with Database(max_memory_bytes=DEFAULT_MEMORY_BYTES, threads=1) as database:
+        makers = create_tables(database, columns, names)
+        yield database, {table: maker.schema for table, maker in makers.items()}
+
+
+def insert_rows(
+    database: Database, table: str, folder: SharedFolder, files: Sequence[str], schema: pa.Schema
+) -> None:
+    """Add the rows of files to a table; raises KanalyzeError if one cannot be read."""
+    paths = [folder.plain_path(name) for name in files]
+    plain_paths = [path for path in paths if path is not None]
+    if len(plain_paths) == len(files):
+        if files:
+            database.insert_files(table, plain_paths)
+        return
+    coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    for name in files:
+        with folder.open_file(name) as file:
+            rows = pq.ParquetFile(file, read_dictionary=coded)
+            for batch in rows.iter_batches(columns=schema.names):
+                database.insert(table, batch.select(schema.names).cast(schema))
+
+
+# -- as bytes --------------------------------------------------------------------------------------
+
+
+_QUERIES: Final = "queries"
+"""The name of the entry with the digest of the queries that made the sums."""
+
+
+def dump_sums(sums: Sums) -> bytes:
+    """Return sums as bytes."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(_QUERIES), _digest())
+        for name, rows in sums.items():
+            stream = io.BytesIO()
+            pq.write_table(rows, stream, compression="zstd")
+            archive.writestr(zipfile.ZipInfo(name), stream.getvalue())
+    return target.getvalue()
+
+
+def load_sums(data: bytes | None) -> Sums | None:
+    """Undo :func:`dump_sums`; None for damaged bytes, and for sums that other queries made."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data or b"")) as archive:
+            entries = {name: archive.read(name) for name in archive.namelist()}
+        if entries.pop(_QUERIES, b"") != _digest():
+            return None
+        return {name: pq.read_table(io.BytesIO(entry)) for name, entry in entries.items()}
+    except (zipfile.BadZipFile, pa.ArrowException, OSError, ValueError):
+        return None
+
+
+def _digest() -> bytes:
+    """Return a digest of the queries: after an upgrade, sums may mean something else."""
+    kinds = ("macros", "tables", "report")
+    texts = [query.sql for kind in kinds for query in built_in(kind).values()]
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=16).digest()

@@ -1,0 +1,144 @@
+"""Sums of parts give the tables of a report on all rows.
+
+A new table of a report that reads rows by itself fails here: it needs a derived table whose lines
+can be added up (``_ADDED`` in ``sums.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from kanalyze.batch import archive_report
+from kanalyze.batch.sums import (
+    dump_sums,
+    load_sums,
+    sums_database,
+    sums_in,
+    sums_of,
+)
+from kanalyze.cli.main import main
+from kanalyze.queries.files import built_in
+from kanalyze.queries.report import report_of
+from kanalyze.spec.report import TABLES
+from kanalyze.tables.quality import CaptureQuality
+from tests.batch.test_batch import Expected, make_settled, report
+from tests.support.captures import path
+from tests.support.cut_captures import cut
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kanalyze.batch.sums import Sums
+
+OF_SUMS = (*TABLES, "totals", "throughput", "latency", "limited")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of captures with faults, in many files."""
+    folder = tmp_path_factory.mktemp("sums") / "out"
+    names = ["groups", "codecs", "fault-lag", "fault-heartbeats", "old-1-1-1", "mock"]
+    options = ["--engine", "process", "--jobs", "1", "--buckets", "3", "--out", str(folder)]
+    assert main(["batch", *(str(path(name)) for name in names), *options]) == 0
+    return folder
+
+
+def parts_of(out: Path, seed: int) -> list[Sums]:
+    """Return the sums of each file, some added up before, in any order."""
+    noise = random.Random(seed)
+    parts = []
+    for table in ("requests", "connections"):
+        for file in (out / table).rglob("*.parquet"):
+            files = {"requests": [], "connections": [], table: [str(file.relative_to(out))]}
+            parts.append(load_sums(sums_of(str(out), files)))
+    noise.shuffle(parts)
+    count = noise.randrange(1, len(parts))
+    with sums_database(parts[:count]) as database:
+        return [sums_in(database), *parts[count:]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_give_the_tables_of_all_rows(out, seed):
+    expected = report(out)
+    with sums_database(parts_of(out, seed)) as database:
+        found = report_of_sums(database)
+    for name in OF_SUMS:
+        assert found[name] == expected[name], name
+
+
+def report_of_sums(database):
+    every = frozenset(built_in("report").values())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kanalyze.queries.report.promising", lambda *_: every)
+        return json.loads(json.dumps(report_of(database, CaptureQuality())))
+
+
+def test_spans_of_time_can_be_added_up(tmp_path):
+    """Whatever the width was before, spans that were counted lie in one of the spans of later."""
+    grains: list[tuple[int, int]] = []
+    with sums_database([]) as database:
+        for shift in range(18, 62):
+            extent = pa.table({"first_ns": [0], "last_ns": [2**shift]})
+            database.give("time_extent", extent, "FROM incoming")
+            line = database.ask("FROM time_buckets").to_pylist()[0]
+            grains.append((line["grain_ns"], line["bucket_ns"]))
+    assert len(set(grains)) > 30
+    for index, (grain_ns, _) in enumerate(grains):
+        for later_grain_ns, later_width_ns in grains[index:]:
+            assert later_width_ns % later_grain_ns == later_grain_ns % grain_ns == 0
+            assert 240 * later_width_ns < 1000 * later_grain_ns
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK", None])
+def test_damaged_sums_are_none(out, damage):
+    with sums_database([]) as database:
+        data = dump_sums(sums_in(database))
+    assert load_sums(data) is not None
+    assert load_sums(data[: len(data) // 2] if damage is None else damage) is None
+
+
+def test_sums_of_other_queries_are_none(monkeypatch):
+    with sums_database([]) as database:
+        data = dump_sums(sums_in(database))
+    monkeypatch.setattr("kanalyze.batch.sums._digest", lambda: b"other")
+    assert load_sums(data) is None
+
+
+def test_an_archive_keeps_findings_of_rows_that_it_does_not_read_again(tmp_path, monkeypatch):
+    """Findings are those of the latest rows, and of earlier runs; tables are of all rows."""
+    monkeypatch.setattr(archive_report, "MAX_ROWS", 1)
+    folder, out = tmp_path / "captures", tmp_path / "out"
+    folder.mkdir()
+    arguments = [str(folder), "--out", str(out), "--checkpoint", str(tmp_path / "state")]
+    arguments += ["--engine", "process", "--jobs", "1"]
+    heartbeats = cut(path("fault-heartbeats"), folder, 1)
+    make_settled(heartbeats)
+    assert main(["batch", *arguments]) == 0
+    (found,) = [one for one in report(out)["findings"] if one["name"] == "late_heartbeats"]
+    others = cut(path("groups"), folder, 2)
+    make_settled(others)
+    assert main(["batch", *arguments, "--finish"]) == 0
+    (kept,) = [one for one in report(out)["findings"] if one["name"] == "late_heartbeats"]
+    assert {**kept, "cause": None} == {**found, "cause": None}
+    expected = Expected(tmp_path, [*heartbeats, *others]).report
+    for name in OF_SUMS:
+        assert report(out)[name] == expected[name], name
+
+
+def test_sums_that_are_gone_are_made_again(tmp_path):
+    folder, out, state = tmp_path / "captures", tmp_path / "out", tmp_path / "state"
+    folder.mkdir()
+    files = cut(path("groups"), tmp_path, 2)
+    arguments = [str(folder), "--out", str(out), "--checkpoint", str(state)]
+    arguments += ["--engine", "process", "--jobs", "1"]
+    for file in files:
+        make_settled([file.rename(folder / file.name)])
+        assert main(["batch", *arguments, *(["--finish"] if file == files[1] else [])]) == 0
+        for sums in state.rglob("sums.zip"):
+            sums.unlink()
+    assert report(out) == Expected(tmp_path, folder.iterdir()).report
