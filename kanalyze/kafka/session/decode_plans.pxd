@@ -21,6 +21,7 @@ cdef class DecodePlan:
     cdef readonly bint known
     cdef readonly object definition
     cdef readonly BodyDecoder superseded
+    cdef public dict failures
 
 
 @cython.final
@@ -47,7 +48,11 @@ cdef class MessageChecks:
     cdef DecodePlans _plans
     cdef object _decoders
     cdef dict _request_checks
+    cdef long long _last_key
+    cdef BodyDecoder _last_check
 
+    @cython.locals(key=cython.longlong)
+    cdef BodyDecoder _request_check(self, int api_key, int version)
     @cython.locals(check=BodyDecoder)
     cpdef bint whole_request_fits(self, Frame frame, RequestHeader header) except -1
     @cython.locals(plan=DecodePlan)
