@@ -79,7 +79,45 @@ def closed_at_once(**changes: Any) -> Rows:
     return rows
 
 
+def written_again() -> Rows:
+    """A batch that is sent again after no answer, and appended again."""
+    sizes = {"record_count": 5, "record_bytes": 90}
+    return {
+        "connections": [connection(**{**WHOLE, "broker_packets": 9})],
+        "requests": [
+            request(partitions=[made.partition(base_offset=10, **sizes)]),
+            request(S, None, status="unanswered", partitions=[made.partition(**sizes)]),
+            request(9 * S, partitions=[made.partition(base_offset=20, **sizes)]),
+        ],
+    }
+
+
 OTHER_FAULTS = {
+    "broker_slowed": lambda: {
+        "requests": [
+            request(n * S // 3, broker_time_ns=(200 if n > 20 else 1) * MS) for n in range(60)
+        ]
+    },
+    "group_behind": lambda: {
+        "requests": [
+            request(partitions=[made.partition(record_count=10)]),
+            request(S, api_name="OffsetCommit", group_id="g", partitions=[made.partition()]),
+            request(9 * S, partitions=[made.partition(base_offset=10, record_count=2000)]),
+        ]
+    },
+    "packets_lost": lambda: {
+        "requests": [
+            request(n * S, retransmitted_packets=n % 2, retransmission_wait_ns=n % 2 * S)
+            for n in range(16)
+        ]
+    },
+    "slow_follower": lambda: {
+        "requests": [
+            request(n * S, api_name="Fetch", api_key=1, client_id="broker-3-fetcher-0")
+            for n in range(3)
+        ]
+    },
+    "written_twice": written_again,
     # Long after all other faults: no write may fail meanwhile.
     "broker_restarted": lambda: {
         "connections": [serving(8, 9_000), *refusing(9_010), serving(9, 9_040)]

@@ -39,7 +39,7 @@ vain AS (
     JOIN whole USING (connection, connection_number)
     WHERE
         api_name = 'Produce'
-        AND record_count > 0
+        AND record_count BETWEEN 1 AND 4294967296
         AND topic IS NOT NULL
         AND (status = 'unanswered' OR error_code IN (
             7, -- REQUEST_TIMED_OUT
@@ -60,9 +60,10 @@ written AS (
     FROM partitions
     WHERE
         api_name = 'Produce'
-        AND base_offset >= 0
+        -- Offsets may have any value of 64 bits, which no sum may exceed.
+        AND base_offset BETWEEN 0 AND 4611686018427387904
         AND error_code = 0
-        AND record_count > 0
+        AND record_count BETWEEN 1 AND 4294967296
         AND topic IN (SELECT topic FROM vain)
 ),
 -- Where each write begins, and where the acknowledged one before it ended.
