@@ -479,12 +479,13 @@ FAULTS = (
         _denied,
         _denied_setup,
         _is("not_authorized", client_id="intruder", group_id="secret"),
+        is_kept=True,
     ),
     Trial(
         "mistyped",
         "a wrong password",
         _mistyped,
-        expected=_is("login_failures", client_id="guesser"),
+        expected=_is("login_failures", timed=False, client_id="guesser"),
     ),
     Trial(
         "idle-cut",
