@@ -214,7 +214,7 @@ def _keep(wanted: Sequence[Trial], out: Path) -> None:
             "summary": f"{trial.summary[0].upper()}{trial.summary[1:]}.",
             "fault": trial.expected.findings[0],
             "concerns": dict(trial.expected.concerns),
-            "fault_ns": fault,
+            "fault_ns": fault if trial.expected.is_timed else None,
             "made_by": f"tools/record/corpus.py {trial.name}",
         }
         file.with_suffix(".truth.json").write_text(json.dumps(truth, indent=2) + "\n")

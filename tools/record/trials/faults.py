@@ -493,6 +493,7 @@ FAULTS = (
         _idle,
         _topic("nightly", 1),
         _is("idle_cut", timed=False, client_ip="10.88.0.31"),
+        is_kept=True,
     ),
     Trial("http", "HTTP to a broker's port", _http, expected=_is("wrong_protocol")),
     Trial(
