@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tools.docs_pages import DOCS, ROOT
 from tools.docs_reference import table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kanalyze.queries.findings import Finding, FindingKind
@@ -55,7 +55,8 @@ TRIED_HEAD = """\
 Three KRaft brokers on a switch, and beside each trial Java, librdkafka and kafka-python clients
 that produce and consume a little. `tools/record/corpus.py` records it and holds what is found first
 against what was provoked: the finding, the client, broker, topic or group that it names, and from
-when until when it says that it was. The captures are made again by that command and not kept.
+when until when it says that it was. Each was recorded as often as the last column says. The
+captures are made again by that command and not kept.
 
 """
 MADE_BY_HAND = "No capture of the repository has this fault; tests make its packets."
@@ -134,17 +135,25 @@ def _tried() -> Iterator[str]:
     )
     yield table(("what", "so many", "of"), [(what, str(n), str(of)) for what, n, of in rows])
     yield "\n"
-    trials = [
-        (
-            each["summary"],
-            " or ".join(f"`{name}`" for name in each["expected"]) or "nothing",
-            f"`{each['first']}`" if each["first"] else "nothing",
-            each["what"] or "",
-            "yes" if each["wrong"] is None else f"no: {each['wrong']}",
-        )
-        for each in tried["trials"]
-    ]
-    yield table(("trial", "expected", "found first", "what it says", "right"), trials)
+    of_trials: dict[str, list[dict[str, Any]]] = {}
+    for each in tried["recordings"]:
+        of_trials.setdefault(each["name"], []).append(each)
+    head = ("trial", "expected", "found first", "what it says", "right")
+    yield table(head, map(_tried_often, of_trials.values()))
+
+
+def _tried_often(recordings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the line of a trial, with what is said of its first recording that is not right."""
+    wrong = [each for each in recordings if each["wrong"] is not None]
+    told = (wrong or recordings)[0]
+    right = f"{len(recordings) - len(wrong)} of {len(recordings)}"
+    return (
+        told["summary"],
+        " or ".join(f"`{name}`" for name in told["expected"]) or "nothing",
+        f"`{told['first']}`" if told["first"] else "nothing",
+        told["what"] or "",
+        f"{right}: {told['wrong']}" if wrong else right,
+    )
 
 
 def in_order(kinds: Sequence[FindingKind]) -> list[FindingKind]:

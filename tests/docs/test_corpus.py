@@ -15,14 +15,14 @@ def tried() -> Any:
 
 def test_each_trial_expects_and_finds_what_is_a_finding() -> None:
     known = {kind.query.name for kind in finding_kinds()}
-    for trial in tried()["trials"]:
+    for trial in tried()["recordings"]:
         named = {*trial["expected"], *trial["others"], *filter(None, [trial["first"]])}
         assert named <= known, trial["name"]
 
 
 def test_the_scores_are_those_of_the_trials() -> None:
-    trials, scores = tried()["trials"], tried()["scores"]
-    names = [trial["name"] for trial in trials]
+    trials, scores = tried()["recordings"], tried()["scores"]
+    names = [(trial["name"], trial["recording"]) for trial in trials]
     assert len(set(names)) == len(names)
     for kind, rows in (
         ("faults", [each for each in trials if each["expected"]]),

@@ -2,7 +2,7 @@
 """Try findings on a real cluster: record healthy workloads and faults, and say what is found.
 
     corpus.py [TRIAL ...] --out FOLDER     record these, or all of them, and judge them
-    corpus.py --judge --out FOLDER         judge what is in the folder already
+    corpus.py --judge --out FOLDER...      judge what is in these folders already
     corpus.py --keep --out FOLDER          put what is small and new into captures/cluster
     corpus.py --list                       say which there are
 
@@ -52,12 +52,13 @@ def main(words: Sequence[str]) -> int:
         return 0
     try:
         wanted = _chosen(given.trial)
-        given.out.mkdir(parents=True, exist_ok=True)
+        out: Path = given.out[0]
+        out.mkdir(parents=True, exist_ok=True)
         if given.keep:
-            _keep([trial for trial in wanted if trial.is_kept], given.out)
+            _keep([trial for trial in wanted if trial.is_kept], out)
             return 0
         if not given.judge:
-            _record(wanted, given.out)
+            _record(wanted, out)
         _judge(wanted, given.out, given.results)
     except KeyboardInterrupt:
         print("corpus.py: stopped", file=sys.stderr)
@@ -74,7 +75,8 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the trials and stop")
     parser.add_argument("--judge", action="store_true", help="record nothing")
     parser.add_argument("--keep", action="store_true", help="copy parts into captures/cluster")
-    parser.add_argument("--out", type=Path, default=Path("corpus"), help="folder for captures")
+    folders = "folder for captures; several have been recorded one after the other"
+    parser.add_argument("--out", type=Path, nargs="+", default=[Path("corpus")], help=folders)
     parser.add_argument("--results", type=Path, default=RESULTS, help="file for the answers")
     return parser.parse_args(words)
 
@@ -168,28 +170,33 @@ def _play(trial: Trial, stage: Stage, out: Path) -> None:
         stage.end_all()
     if taken.dropped:
         raise RecorderError(f"{trial.name}: {taken.dropped} packets dropped")
-    (out / f"{trial.name}.fault.json").write_text(json.dumps(stage.fault_ns))
+    _truth(out, trial).write_text(json.dumps(stage.fault_ns))
 
 
-def _judge(wanted: Sequence[Trial], out: Path, results: Path) -> None:
-    before = json.loads(results.read_text())["trials"] if results.exists() else []
-    rows: dict[str, dict[str, Any]] = {row["name"]: row for row in before}
+def _judge(wanted: Sequence[Trial], folders: Sequence[Path], results: Path) -> None:
+    """Judge each recording; those of other trials stay as they were judged."""
+    before = json.loads(results.read_text())["recordings"] if results.exists() else []
+    names = {trial.name for trial in wanted}
+    rows: list[dict[str, Any]] = [row for row in before if row["name"] not in names]
     for trial in wanted:
-        recorded = out / f"{trial.name}.fault.json"
-        if not recorded.exists():
-            print(f"{trial.name}: not recorded", file=sys.stderr)
-            continue
-        fault = json.loads(recorded.read_text())
-        found = findings_in(out / f"{trial.name}.pcap", out / f"{trial.name}.report.json")
-        rows[trial.name] = verdict(trial, found, fault and tuple(fault))
-        row = rows[trial.name]
-        also = ", ".join(row["others"])
-        print(f"{trial.name}: {row['wrong'] or 'right'}")
-        print(f"    {row['first']}: {row['what']} (then: {also})", flush=True)
-    in_order = [rows[trial.name] for trial in ALL if trial.name in rows]
-    answers = {"scores": scores(in_order), "trials": in_order}
+        recorded = [folder for folder in folders if _truth(folder, trial).exists()]
+        print(f"{trial.name}: {len(recorded)} recordings")
+        for number, folder in enumerate(recorded, 1):
+            fault = json.loads(_truth(folder, trial).read_text())
+            found = findings_in(folder / f"{trial.name}.pcap", folder / f"{trial.name}.report.json")
+            row = verdict(trial, found, fault and tuple(fault))
+            rows.append({"name": trial.name, "recording": number, **row})
+            print(f"    {row['wrong'] or 'right'}; {row['first']}: {row['what']}", flush=True)
+    order = {trial.name: place for place, trial in enumerate(ALL)}
+    rows.sort(key=lambda row: order[row["name"]])
+    answers = {"scores": scores(rows), "recordings": rows}
     results.write_text(json.dumps(answers, indent=2, ensure_ascii=False) + "\n")
     print(answers["scores"])
+
+
+def _truth(folder: Path, trial: Trial) -> Path:
+    """Return the file that says when the fault was there; it is written when all is recorded."""
+    return folder / f"{trial.name}.fault.json"
 
 
 def _keep(wanted: Sequence[Trial], out: Path) -> None:
@@ -201,13 +208,13 @@ def _keep(wanted: Sequence[Trial], out: Path) -> None:
         file = KEPT / f"{trial.name}.pcap"
         words = ["tcpdump", "-Z", "root", "-r", str(out / f"{trial.name}.pcap"), "-w", str(file)]
         run([*words, "--time-stamp-precision=nano", f"host {NETWORK}.{JOBS}"], timeout=60)
-        fault = json.loads((out / f"{trial.name}.fault.json").read_text())
+        fault = json.loads(_truth(out, trial).read_text())
         truth = {
             "capture": file.name,
             "summary": f"{trial.summary[0].upper()}{trial.summary[1:]}.",
             "fault": trial.expected.findings[0],
             "concerns": dict(trial.expected.concerns),
-            "fault_ns": fault,
+            "fault_ns": fault if trial.expected.is_timed else None,
             "made_by": f"tools/record/corpus.py {trial.name}",
         }
         file.with_suffix(".truth.json").write_text(json.dumps(truth, indent=2) + "\n")

@@ -32,7 +32,6 @@ def verdict(trial: Trial, found: Sequence[Finding], fault_ns: Span | None) -> di
     wrong = _wrong(trial, found, fault_ns)
     first = found[0] if found else None
     return {
-        "name": trial.name,
         "summary": trial.summary,
         "expected": list(trial.expected.findings) if trial.expected else [],
         "first": first["name"] if first else None,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from lab.broker import PASSWORDS, PORTS
 from lab.scenario import ACLS, CONFIGS, CONSUMER, TOPICS
@@ -153,8 +154,8 @@ def _static(stage: Stage) -> None:
 def _deleted(stage: Stage) -> None:
     stage.worker("produce_python", client_id="orphan", topic="doomed", per_s=3)
     time.sleep(6)
+    stage.tool(TOPICS, "--delete", "--topic", "doomed")
     with stage.fault():
-        stage.tool(TOPICS, "--delete", "--topic", "doomed")
         time.sleep(18)
 
 
@@ -283,15 +284,15 @@ def _quota(stage: Stage) -> None:
 
 
 def _rebalances(stage: Stage) -> None:
-    stage.worker("consume_python", client_id="stayer", topic="restless", group="restless-group")
+    group: dict[str, Any] = {"topic": "restless", "group": "restless-group"}
+    stage.worker("come_and_go", client_id="stayer", stay_s=90, away_s=0, **group)
     time.sleep(6)
     with stage.fault():
         stage.finish(
             stage.worker(
                 "come_and_go",
                 client_id="comer",
-                topic="restless",
-                group="restless-group",
+                **group,
                 seconds=26,
                 stay_s=2,
                 away_s=2,
@@ -478,12 +479,13 @@ FAULTS = (
         _denied,
         _denied_setup,
         _is("not_authorized", client_id="intruder", group_id="secret"),
+        is_kept=True,
     ),
     Trial(
         "mistyped",
         "a wrong password",
         _mistyped,
-        expected=_is("login_failures", client_id="guesser"),
+        expected=_is("login_failures", timed=False, client_id="guesser"),
     ),
     Trial(
         "idle-cut",
@@ -491,6 +493,7 @@ FAULTS = (
         _idle,
         _topic("nightly", 1),
         _is("idle_cut", timed=False, client_ip="10.88.0.31"),
+        is_kept=True,
     ),
     Trial("http", "HTTP to a broker's port", _http, expected=_is("wrong_protocol")),
     Trial(

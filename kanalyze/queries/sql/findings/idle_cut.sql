@@ -172,12 +172,15 @@ survived AS (
 ),
 of_forgotten AS (
     SELECT
-        client_id,
+        -- Many clients may pass through one device: it forgets the connections of all of them.
+        CASE WHEN count(DISTINCT client_id) = 1 THEN min(client_id) END AS client_id,
         client_ip,
         broker_ip,
         broker_port,
         concat(
-            number_text(count(*), 'connection'), ' reset by the other end at the next request (',
+            number_text(count(*), 'connection'),
+            CASE WHEN count(DISTINCT client_id) > 1 THEN concat(' of ', count(DISTINCT client_id), ' clients') ELSE '' END,
+            ' reset by the other end at the next request (',
             array_to_string(list_sort(list(DISTINCT api_name)), ', '), ') after ',
             CASE
                 WHEN in_s(min(forgotten.silence_ns)) < in_s(max(forgotten.silence_ns))
@@ -201,7 +204,7 @@ of_forgotten AS (
         min(first_packet) AS first_packet
     FROM forgotten
     LEFT JOIN survived USING (client_ip, broker_ip, broker_port)
-    GROUP BY client_id, client_ip, broker_ip, broker_port
+    GROUP BY client_ip, broker_ip, broker_port
     HAVING
         count(*) > coalesce(max(survived.as_long), 0)
         AND (
