@@ -100,8 +100,8 @@ examples:
 _SQL_EXAMPLES = """\
 The tables are requests, connections, anomalies, groups, metadata, changes, records and
 capture_quality; the views partitions and errors have one line for each entry of those lists of
-requests, flows sums them up by client and topic, lag has how far consumer groups are behind. SQL is
-DuckDB's.
+requests, flows sums them up by client and topic, lag has how far consumer groups are behind, and
+replication what brokers copy from each other. SQL is DuckDB's.
 
 examples:
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"

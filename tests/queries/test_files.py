@@ -65,7 +65,8 @@ def test_a_query_in_a_users_folder_replaces_one_of_the_same_name(tmp_path: Path)
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"^unknown query: 'x'; there are changes, clients, "):
+    known = r"^unknown query: 'x'; there are changes, clients, "
+    with pytest.raises(UsageError, match=known):
         find_query("x")
     with pytest.raises(
         UsageError, match=r"^unknown query: 'rebalance'; did you mean rebalances\?$"

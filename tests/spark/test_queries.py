@@ -336,6 +336,7 @@ INNER_APIS = {
     **dict.fromkeys((27, 83, 84, 85, 86, 87), "replica"),
 }
 """APIs that only brokers and controllers send."""
+INNER_CLIENTS = r"broker-\d+-fetcher-|AddPartitionsManager-client-\d+$"
 
 
 def test_clients(ask: Ask) -> None:
@@ -344,7 +345,7 @@ def test_clients(ask: Ask) -> None:
         client_id = row.client_id or ""
         if INNER_APIS.get(row.api_key or 0) == "controller" or re.match("raft-client-", client_id):
             return "controller"
-        if INNER_APIS.get(row.api_key or 0) or re.match(r"broker-\d+-fetcher-", client_id):
+        if INNER_APIS.get(row.api_key or 0) or re.match(INNER_CLIENTS, client_id):
             return "replica"
         return None
 

@@ -184,7 +184,8 @@ class Change(NamedTuple):
         str,
         "topic, topic_config, broker_config, broker_logger_config, client_metrics_config, "
         "group_config, acl, quota, user (SCRAM), delegation_token, group, offsets, records, "
-        "reassignment, leader, feature, broker or raft_voter",
+        "reassignment, leader, feature, broker, raft_voter; and of brokers and controllers "
+        "themselves: in_sync_replicas, controller (who was elected, told to each voter)",
     ]
     resource: Annotated[
         str | None,

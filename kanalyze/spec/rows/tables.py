@@ -17,7 +17,7 @@ from kanalyze.spec.rows.cluster import CHANGE_COLUMNS, GROUP_COLUMNS, METADATA_C
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.spec.rows.views import FLOW_COLUMNS, LAG_COLUMNS
+from kanalyze.spec.rows.views import FLOW_COLUMNS, LAG_COLUMNS, REPLICATION_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -127,6 +127,11 @@ SQL_TABLES: dict[str, TableSpec] = {
         "lag",
         "how far a consumer group is behind in a partition, as of a second",
         with_times(LAG_COLUMNS),
+    ),
+    "replication": TableSpec(
+        "replication",
+        "what a follower has fetched from a leader, by one of its fetchers",
+        with_times(REPLICATION_COLUMNS),
     ),
 }
 """The tables and views that SQL can query."""

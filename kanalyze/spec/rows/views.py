@@ -1,6 +1,6 @@
 """The row contracts of views that sum up other tables.
 
-In: nothing. Out: :class:`Flow` and :class:`Lag`, and their columns.
+In: nothing. Out: :class:`Flow`, :class:`Lag` and :class:`Replication`, and their columns.
 """
 
 # No "from __future__ import annotations": see kanalyze.spec.columns.
@@ -11,7 +11,15 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.columns import Bytes, Column, Int32, Int64, Nanoseconds, Time, columns_of
 from kanalyze.spec.rows.requests import ClientId, Principal, Topic
 
-__all__ = ["FLOW_COLUMNS", "FLOW_KEYS", "LAG_COLUMNS", "Flow", "Lag"]
+__all__ = [
+    "FLOW_COLUMNS",
+    "FLOW_KEYS",
+    "LAG_COLUMNS",
+    "REPLICATION_COLUMNS",
+    "Flow",
+    "Lag",
+    "Replication",
+]
 
 
 class Flow(NamedTuple):
@@ -110,3 +118,35 @@ class Lag(NamedTuple):
 
 LAG_COLUMNS: tuple[Column, ...] = columns_of(Lag)
 """The columns of :class:`Lag`, in the order of its fields."""
+
+
+class Replication(NamedTuple):
+    """What one follower has fetched from one leader, by one of its fetchers."""
+
+    follower_id: Annotated[Int32, "node id of the follower, from its client id"]
+    client_id: Annotated[str, "client id of the fetcher, such as broker-2-fetcher-0"]
+    client_ip: Annotated[str, "IP address of the follower"]
+    broker_ip: Annotated[str, "IP address of the leader"]
+    broker_port: Annotated[Int32, "TCP port of the leader"]
+    fetches: Annotated[Int64, "requests"]
+    errors: Annotated[Int64, "requests with an error code"]
+    partitions: Annotated[Int64 | None, "different partitions that fetches name, or inherit"]
+    partition_errors: Annotated[Int64 | None, "error codes of partitions"]
+    record_count: Annotated[Int64, "records"]
+    record_bytes: Annotated[Bytes, "bytes of record batches"]
+    response_bytes: Annotated[Bytes, "bytes of responses on the wire"]
+    mean_gap_ns: Annotated[
+        Nanoseconds | None,
+        "mean time from the begin of a fetch to that of the next on its connection; a follower "
+        "that takes longer than replica.lag.time.max.ms leaves the replicas in sync",
+    ]
+    longest_gap_ns: Annotated[Nanoseconds | None, "longest of these times"]
+    longest_latency_ns: Annotated[
+        Nanoseconds | None, "longest latency of a fetch that was not held back on purpose"
+    ]
+    first_time_ns: Annotated[Time | None, "begin of the first fetch"]
+    last_time_ns: Annotated[Time | None, "begin of the last fetch"]
+
+
+REPLICATION_COLUMNS: tuple[Column, ...] = columns_of(Replication)
+"""The columns of :class:`Replication`, in the order of its fields."""

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = ["CHANGE_FIELDS", "changes"]
+__all__ = ["CHANGE_FIELDS", "IN_SYNC", "changes"]
 
 _Values: TypeAlias = "dict[str, Any]"
 _Codes: TypeAlias = "Mapping[Any, int | None]"
 
+IN_SYNC = "in_sync_replicas"
+"""The type of resource whose requests may name topics by their ids alone."""
 _MAX_CHANGES = 10_000
 """Of one request; a request for more asks for them in vain, or nobody reads a line of each."""
 _LONGEST_TEXT = 1000
@@ -117,6 +119,21 @@ CHANGE_FIELDS: FieldPaths = {
             *_of("Upsertions", ("Name", "Mechanism", "Iterations")),
         ),
         _of("Results", ("User", "ErrorCode")),
+    ),
+    53: (
+        ("Topics.TopicName", *_of("Topics.Partitions", ("LeaderId", "LeaderEpoch"))),
+        ("ErrorCode",),
+    ),
+    56: (
+        (
+            *("Topics.TopicName", "Topics.TopicId"),
+            *_of("Topics.Partitions", ("PartitionIndex", "NewIsr")),
+            "Topics.Partitions.NewIsrWithEpochs.BrokerId",
+        ),
+        (
+            *("ErrorCode", "Topics.TopicName", "Topics.TopicId"),
+            *_of("Topics.Partitions", ("PartitionIndex", "ErrorCode")),
+        ),
     ),
     57: (
         (
@@ -500,6 +517,36 @@ def _update_features(request: _Values, answer: _Values) -> Iterator[Change]:
         yield _change(("set", "feature"), name, code, "version", level)
 
 
+def _elect_controller(request: _Values, answer: _Values) -> Iterator[Change]:
+    """Yield the leader of the metadata log, who tells each voter that it was elected."""
+    for topic in request["Topics"]:
+        for part in topic["Partitions"]:
+            what, code = ("elect", "controller"), answer.get("ErrorCode")
+            yield _change(what, part["LeaderId"], code, "epoch", part["LeaderEpoch"])
+
+
+def _alter_in_sync(request: _Values, answer: _Values) -> Iterator[Change]:
+    codes = {
+        (_topic(topic), part["PartitionIndex"]): part["ErrorCode"]
+        for topic in answer.get("Topics") or ()
+        for part in topic["Partitions"]
+    }
+    for topic in request["Topics"]:
+        for part in topic["Partitions"]:
+            place = (_topic(topic), part["PartitionIndex"])
+            brokers = part.get("NewIsr") or [
+                each["BrokerId"] for each in part.get("NewIsrWithEpochs") or ()
+            ]
+            value = ",".join(map(str, sorted(brokers)))
+            what, resource = ("set", IN_SYNC), "{}-{}".format(*place)
+            yield _change(what, resource, codes.get(place), "brokers", value)
+
+
+def _topic(topic: _Values) -> str:
+    """Return the name of a topic; its id in newer versions, which have no name."""
+    return topic.get("TopicName") or topic_id_text(topic.get("TopicId") or b"") or ""
+
+
 def _register_broker(request: _Values, answer: _Values) -> Iterator[Change]:
     what, broker, code = ("register", "broker"), request["BrokerId"], answer.get("ErrorCode")
     yield _change(what, broker, code, "listeners", _listeners(request))
@@ -547,6 +594,8 @@ _READERS: dict[int, Callable[[_Values, _Values], Iterator[Change]]] = {
     47: _delete_offsets,
     49: _alter_quotas,
     51: _alter_users,
+    53: _elect_controller,
+    56: _alter_in_sync,
     57: _update_features,
     62: _register_broker,
     64: _unregister_broker,

@@ -6,6 +6,7 @@ another process; then blocks of lines for the rows that passed a filter.
 
 from __future__ import annotations
 
+import re
 from array import array
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -27,7 +28,7 @@ from kanalyze.tables.cluster.brokers import (
     hinting,
     metadata_entries,
 )
-from kanalyze.tables.cluster.changes import CHANGE_FIELDS, changes
+from kanalyze.tables.cluster.changes import CHANGE_FIELDS, IN_SYNC, changes
 from kanalyze.tables.cluster.fields import BodyFields, more_fields
 from kanalyze.tables.cluster.groups import (
     GROUP_FIELDS,
@@ -68,6 +69,7 @@ _OFFSET_AT = len(GroupEvent._fields) - len(OFFSET_FIELDS)
 _EVENT_COLUMNS = columns_of(GroupEvent)[:_OFFSET_AT]
 _OFFSET_COLUMNS = columns_of(GroupEvent)[_OFFSET_AT:]
 _TOPIC = attrgetter("topic")
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 _NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, PartitionOffset, MetadataEntry)
 """Values that may name a topic."""
@@ -233,7 +235,7 @@ class ClusterLines:
             if table == _GROUPS:
                 rows, item_columns = self._group_lines(of_table)
             elif table == _CHANGES:
-                rows, item_columns = _change_lines(of_table)
+                rows, item_columns = self._change_lines(of_table)
             else:
                 rows, item_columns = self._metadata_lines(of_table, block)
             if rows:
@@ -250,6 +252,22 @@ class ClusterLines:
             entries += map(self._named, changes)
             rows.extend([fact.row] * len(changes))
         return rows, columns_of_rows(entries, _METADATA_COLUMNS)
+
+    def _change_lines(self, facts: Sequence[ClusterFacts]) -> _Lines:
+        rows, made = array("q"), list[Change]()
+        for fact in facts:
+            made += map(self._named_change, fact.items)
+            rows.extend([fact.row] * len(fact.items))
+        return rows, columns_of_rows(made, _CHANGE_COLUMNS)
+
+    def _named_change(self, change: Change) -> Change:
+        """Return a change with the name of its topic, if the request has the id alone."""
+        if change.resource_type != IN_SYNC or change.resource is None:
+            return change
+        topic_id, _, partition = change.resource.rpartition("-")
+        is_id = _TOPIC_ID.fullmatch(topic_id) is not None
+        name = self._names.name_of_text(topic_id) if is_id else None
+        return change if name is None else change._replace(resource=f"{name}-{partition}")
 
     def _group_lines(self, facts: Sequence[ClusterFacts]) -> _Lines:
         """Return the lines of events; columns that offsets share are made of the events alone."""
@@ -283,14 +301,6 @@ class ClusterLines:
             return item
         name = self._names.name_of_text(item.topic_id)
         return item if name is None else item._replace(topic=name)
-
-
-def _change_lines(facts: Sequence[ClusterFacts]) -> _Lines:
-    rows, made = array("q"), list[Change]()
-    for fact in facts:
-        made += fact.items
-        rows.extend([fact.row] * len(fact.items))
-    return rows, columns_of_rows(made, _CHANGE_COLUMNS)
 
 
 def _connection(block: RowBlock, row: int) -> tuple[str, int]:

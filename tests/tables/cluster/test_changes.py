@@ -55,6 +55,19 @@ def partition_codes(name: str, inner: str, *codes: int) -> dict[str, Any]:
     return {"name": name, "topicName": name, "topicId": ID, inner: parts}
 
 
+def in_sync_answer(topic: dict[str, Any], partition: int, code: int) -> dict[str, Any]:
+    numbers = {"leaderId": 1, "leaderEpoch": 0, "isr": [], "leaderRecoveryState": 0}
+    part = {"partitionIndex": partition, "errorCode": code, "partitionEpoch": 0, **numbers}
+    return {**topic, "partitions": [part]}
+
+
+IN_SYNC_PART = {
+    "partitionIndex": 2,
+    "leaderEpoch": 0,
+    "partitionEpoch": 0,
+    "leaderRecoveryState": 0,
+    "newIsr": [3, 1],
+}
 ACL = {
     "resourceType": 2,
     "resourceName": "orders",
@@ -446,6 +459,46 @@ CASES: dict[str, tuple[int, int, dict[str, Any], dict[str, Any] | None, list[tup
             ("cancel", "reassignment", "t-1", "replicas", None, False, 85),
         ],
     ),
+    "replicas in sync, of a topic with a name": (
+        *(56, 1),
+        {"topics": [{"topicName": "a.b-c", "partitions": [IN_SYNC_PART]}]},
+        {"errorCode": 0, "topics": [in_sync_answer({"topicName": "a.b-c"}, 2, 0)]},
+        [("set", "in_sync_replicas", "a.b-c-2", "brokers", "1,3", False, 0)],
+    ),
+    "replicas in sync, of a topic with an id": (
+        *(56, 3),
+        {
+            "topics": [
+                {
+                    "topicId": ID,
+                    "partitions": [
+                        {
+                            "partitionIndex": 2,
+                            "leaderEpoch": 0,
+                            "partitionEpoch": 0,
+                            "leaderRecoveryState": 0,
+                            "newIsrWithEpochs": [{"brokerId": 7, "brokerEpoch": 1}],
+                        }
+                    ],
+                }
+            ]
+        },
+        {"errorCode": 0, "topics": [in_sync_answer({"topicId": ID}, 2, 107)]},
+        [("set", "in_sync_replicas", "AAECAwQFBgcICQoLDA0ODw-2", "brokers", "7", False, 107)],
+    ),
+    "a controller": (
+        *(53, 0),
+        {
+            "topics": [
+                {
+                    "topicName": "__cluster_metadata",
+                    "partitions": [{"partitionIndex": 0, "leaderId": 3, "leaderEpoch": 12}],
+                }
+            ]
+        },
+        {"errorCode": 0, "topics": []},
+        [("elect", "controller", "3", "epoch", "12", False, 0)],
+    ),
     "a feature": (
         *(57, 1),
         {
@@ -613,6 +666,15 @@ def test_changes_are_those_in_the_log_of_the_broker() -> None:
     assert topics
     assert configs
     assert deleted
+
+
+def test_changes_of_the_cluster_itself_name_topics_whose_ids_are_known() -> None:
+    found = [line for line in changes_in(path("cluster")) if line[1] == "in_sync_replicas"]
+    # A node stops, starts again and catches up: all partitions have three replicas in sync again.
+    assert sorted(line[2] for line in found) == ["cluster-0", "cluster-1", "cluster-2"]
+    assert {line[4] for line in found} == {"1,2,3"}
+    elected = [line for line in changes_in(path("cluster")) if line[1] == "controller"]
+    assert {line[2:5] for line in elected} == {("2", "epoch", "1")}
 
 
 def test_the_question_shows_what_a_setting_was_before() -> None:
