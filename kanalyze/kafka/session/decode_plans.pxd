@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.codec.values cimport BodyDecoder
-from kanalyze.kafka.framing.frame cimport Frame, RequestHeader
+from kanalyze.kafka.framing.frame cimport Frame, RequestHeader, rest_of
 
 cdef enum:
     PRODUCE = 0
@@ -57,3 +57,13 @@ cdef class MessageChecks:
     cpdef bint whole_request_fits(self, Frame frame, RequestHeader header) except -1
     @cython.locals(plan=DecodePlan)
     cpdef bint confirms_response(self, Frame frame, int api_key, int api_version) except -1
+
+
+@cython.final
+cdef class SessionFields:
+    cdef object _catalog, _decoders
+    cdef DecodePlans _plans
+    cdef dict _by_fields, _remembered
+
+    @cython.locals(size=cython.longlong)
+    cpdef software(self, Frame frame, RequestHeader header)

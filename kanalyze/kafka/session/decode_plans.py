@@ -27,6 +27,7 @@ if not cython.compiled:
     API_VERSIONS = 18
     SASL_AUTHENTICATE = 36
     UNSUPPORTED_VERSION = 35
+    from kanalyze.kafka.framing.frame import rest_of
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
@@ -385,9 +386,10 @@ class SessionFields:
         size = frame.length - header.body
         if size > _REMEMBERED_BYTES or frame.missing_bytes:
             return self._software(frame, header)
-        key = (header.api_version, bytes(frame.read(header.body, size)))
-        if key in self._remembered:
-            return self._remembered[key]
+        key = (header.api_version, rest_of(frame, header.body))
+        names = self._remembered.get(key)
+        if names is not None:
+            return names
         return remember(self._remembered, key, self._software(frame, header), _MAX_REMEMBERED)
 
     def _software(self, frame: Frame, header: RequestHeader) -> tuple[str, str] | None:

@@ -3,10 +3,10 @@ cimport cython
 
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at, start_of, Tape
 from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields
-from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader
+from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader, rest_of
 from kanalyze.kafka.framing.framer cimport CutFrames
 from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, DecodePlan, DecodePlans,
-    MessageChecks, PRODUCE, UNSUPPORTED_VERSION)
+    MessageChecks, PRODUCE, SessionFields, UNSUPPORTED_VERSION)
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
 from kanalyze.kafka.session.whole_messages cimport (acks_at, has_checked_batches,
@@ -30,7 +30,7 @@ cdef class MessageReader:
     cdef Tape _tape
     cdef readonly WholeMessages whole
     cdef readonly MessageChecks checks
-    cdef readonly object fields
+    cdef readonly SessionFields fields
 
     cpdef RequestHeader request_header(self, Frame frame)
     @cython.locals(plan=DecodePlan, body=DecodedBody, known=DecodedBody)

@@ -60,7 +60,7 @@ if not cython.compiled:
         start_of,
     )
     from kanalyze.kafka.codec.machine import int16_at, int32_at
-    from kanalyze.kafka.framing.frame import request_header_of
+    from kanalyze.kafka.framing.frame import request_header_of, rest_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION
     from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
     from kanalyze.kafka.session.whole_messages import (
@@ -487,7 +487,7 @@ def _rest_of(frame: Frame, at: int) -> bytes | None:
     """Return the bytes of a small frame from a position on; None if they are not all there."""
     if frame.length > _REMEMBERED_BYTES or frame.missing_bytes or at > frame.length:
         return None
-    return bytes(frame.read(at, frame.length - at))
+    return rest_of(frame, at)
 
 
 def _known_failure(frame: Frame, at: int, plan: DecodePlan) -> DecodedBody | None:

@@ -30,6 +30,7 @@ cdef class SequenceSpace:
     cdef public long long first_sequence, next_sequence, stream_offset
     cdef public object fin_offset
 
+    cdef _begin(self, TcpConnection connection, long long index)
     cpdef start(self, long long sequence, bint has_syn)
     cpdef note_syn(self, long long first_sequence)
     cpdef long long offset_of(self, long long sequence) noexcept

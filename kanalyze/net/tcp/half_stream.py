@@ -77,6 +77,9 @@ class SequenceSpace:
     )
 
     def __init__(self, connection: TcpConnection, index: int) -> None:
+        self._begin(connection, index)
+
+    def _begin(self, connection: TcpConnection, index: int) -> None:
         self.connection = connection
         self.index = index
         self.started = False
@@ -653,7 +656,7 @@ class HalfStream(SequenceSpace):
     def __init__(
         self, connection: TcpConnection, index: int, limits: ReassemblyLimits, stats: LayerStats
     ) -> None:
-        SequenceSpace.__init__(self, connection, index)
+        self._begin(connection, index)
         self.anomalies = StreamAnomalies(connection, index, stats)
         self._limits = limits
         self._buffer: ReorderBuffer | None = None

@@ -463,6 +463,20 @@ class SegmentIdentities:
                 return earlier
         return -1
 
+    def last_in_lane(self, row: int, orders: memoryview, begin: int, at: int) -> int:
+        """As :meth:`last_same`, among the rows ``orders[begin:at]``: those of the same sender.
+
+        Only they can have the same identity, and they are few among all.
+        """
+        sequence, number = self.sequences[row], self.numbers[row]
+        for index in range(at - 1, begin - 1, -1):
+            earlier = orders[index]
+            if number - self.numbers[earlier] > WITHIN_PACKETS:
+                return -1
+            if self.sequences[earlier] == sequence and self.is_same(self, row, earlier):
+                return earlier
+        return -1
+
     def is_near(self, newer: SegmentIdentities, row: int, earlier: int) -> bool:
         """Return true if ``newer[row]`` is near enough to the segment ``earlier`` to be a copy."""
         allowed_ns = IDENTIFIED_NS if newer.identifications[row] > 0 else UNIDENTIFIED_NS
@@ -516,10 +530,13 @@ class DuplicateLookup:
         self._now = now
         self._before = before
 
-    def is_copy(self, row: int) -> bool:
-        """Return true if a segment of the batch is a copy."""
+    def is_copy(self, row: int, orders: memoryview, begin: int, at: int) -> bool:
+        """Return true if a segment of the batch, at ``orders[at]``, is a copy.
+
+        From ``begin`` on, ``orders`` has the earlier rows of the same sender.
+        """
         now, before = self._now, self._before
-        earlier = now.last_same(now, row, row - 1)
+        earlier = now.last_in_lane(row, orders, begin, at)
         if earlier >= 0:
             return now.is_near(now, row, earlier)
         if before is None:
@@ -591,7 +608,11 @@ class SegmentIterator:
         if self._lookback is None:
             self._lookback = self.duplicates.lookback(self.columns)
         self._checked += 1
-        self._marked = self.row if self._lookback.is_copy(self.row) else -1
+        begin, at = self._lower_begin, self._lower
+        if self.from_higher:
+            begin, at = self._higher_begin, self._higher
+        is_copy = self._lookback.is_copy(self.row, self.groups.orders, begin, at)
+        self._marked = self.row if is_copy else -1
 
     def mark_all(self) -> None:
         """Mark all duplicates and zero windows of the batch."""
@@ -608,8 +629,8 @@ class SegmentIterator:
     def begin(self, group: int) -> None:
         """Go to the first segment of a group."""
         groups = self.groups
-        self._lower = groups.starts[group]
-        self._lower_end = self._higher = groups.middles[group]
+        self._lower = self._lower_begin = groups.starts[group]
+        self._lower_end = self._higher = self._higher_begin = groups.middles[group]
         self._higher_end = groups.starts[group + 1]
         self._lower_rank = self.ranks[self._lower]
         self._higher_rank = self.ranks[self._higher]

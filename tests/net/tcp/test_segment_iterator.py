@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,7 +107,8 @@ def copies(packets: list[Packet], batch_packets: int = 0) -> list[bool]:
         segments = read_headers(batch, LayerStats())
         all_at_once = list(map(bool, finder.find(segments)))
         lookback = finder.lookback(segments)
-        assert [lookback.is_copy(row) for row in range(len(segments))] == all_at_once
+        rows = memoryview(array("q", range(len(segments))))
+        assert [lookback.is_copy(row, rows, 0, row) for row in rows] == all_at_once
         found += all_at_once
         finder.remember(segments)
     return found
