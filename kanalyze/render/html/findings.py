@@ -91,7 +91,9 @@ def _kind(
         ("Confidence", confidence_text(first["sure"])),
         ("What repairs it", first["repair"]),
     )
-    lines = "".join(f"<div><dt>{word}</dt><dd>{_text(text, _LONGEST_ADVICE)}</dd></div>" for word, text in facts)
+    lines = "".join(
+        f"<div><dt>{word}</dt><dd>{_text(text, _LONGEST_ADVICE)}</dd></div>" for word, text in facts
+    )
     return (
         f'<li class="{_grade(first["severity"])}"><h3>{_text(title)}</h3>'
         f"<ul>{items}</ul><dl>{lines}</dl>{effects}</li>"
