@@ -189,10 +189,10 @@ examples:
   kanalyze live -i eth0 --write rows/ --save slow.pcapng --save-slower-than 500ms
   ssh broker tcpdump -i any -U -s 0 -w - port 9092 | kanalyze live -
 
-Without a terminal, or with --format, lines of JSON replace the view: rates and findings of the last
-seconds (jsonl), or a row for each request (rows). Ctrl-c, or q in the view, ends the run; the view ends
-with a report. The run also ends if its terminal is closed, unless nohup started it. SIGHUP starts
-new files.
+Without a terminal, or with --format, lines of JSON replace the view: rates and findings of the
+last seconds (jsonl), or a row for each request (rows). Ctrl-c, or q in the view, ends the run; the
+view ends with a report. The run also ends if its terminal is closed, unless nohup started it.
+SIGHUP starts new files.
 """
 
 _BATCH_EXAMPLES = """\
