@@ -15,7 +15,7 @@
 -- parameter least_requests = 100: minimum number of requests of the API to it
 -- parameter least_latency_ms = 5: minimum of its 99th percentile in ms
 -- parameter least_slow = 10: minimum number of requests that took longer than 99 % of the others'
--- parameter least_share = 0.05: minimum share of them, of which chance makes 0.01 and some pauses a few more
+-- parameter least_share = 0.1: minimum share of them, of which chance makes 0.01, and pauses on a busy machine up to 0.06
 -- parameter least_seconds = 3: minimum number of different seconds in which they were sent; in fewer, the broker paused
 -- Times are counted in bins, as in `quantiles`: a list of all times would be in memory at once.
 WITH times AS (
