@@ -9,7 +9,7 @@ takes up the frame to the byte, and evidence that this is no coincidence (see
 :mod:`~kanalyze.kafka.session.heuristics`). Until then its bytes are buffered, within bounds for
 each connection and for all together, so that nothing of a Kafka connection is lost. Most
 connections are detected at first sight, and nothing of them is buffered: see
-:meth:`ProtocolDetector.at_first_sight`.
+:meth:`.RequestLocator.client_at_first_sight`.
 """
 
 from __future__ import annotations
@@ -259,16 +259,6 @@ class ProtocolDetector:
         self._first = FirstBytesReader(reader, catalog, self.locate)
         self._scanner = RequestScanner(reader, self.locate)
 
-    def at_first_sight(self, update: StreamUpdate, client_index: int | None) -> int:
-        """Return the client if the first segments of a new connection prove that it is Kafka.
-
-        Nearly every connection is detected here, without buffering. :meth:`find` and :meth:`forced`
-        would decide the same: such a request is enough, whatever follows, unless the other end
-        speaks TLS. Returns -1 if the segments prove nothing. See
-        :meth:`.RequestLocator.client_at_first_sight`.
-        """
-        return self.locate.client_at_first_sight(update, client_index)
-
     def find(self, state: UndecidedConnection, *, last: bool = False) -> KafkaMatch | None:
         """Return the client whose requests are buffered; None if there are none (yet).
 
@@ -515,7 +505,8 @@ class UndecidedConnections:
         tcp = update.connection
         undecided = self._by_serial.get(tcp.serial)
         if undecided is None:
-            client_index = self._detector.at_first_sight(update, self._forced_client(tcp))
+            forced = self._forced_client(tcp)
+            client_index = self._detector.locate.client_at_first_sight(update, forced)
             if client_index >= 0:
                 starts = (tcp.start_seen[0], tcp.start_seen[1])
                 return KafkaStart(client_index, "kafka", starts, update.items)

@@ -381,8 +381,10 @@ class RequestLocator(FrameLocator):
         """Return which end's first segment proves that a new connection is Kafka; -1 for none.
 
         It begins with a request, whatever follows: that lies in the segment, which was captured to
-        its end; it fits, has a client id, and is no request of Kafka 0.7. ``client_index`` is the
-        client of a connection that the user says is Kafka; None for other connections.
+        its end; it fits, has a client id, and is no request of Kafka 0.7. Nearly every connection
+        is detected here, without buffering; from buffered bytes the decision would be the same,
+        unless the other end speaks TLS. ``client_index`` is the client of a connection that the
+        user says is Kafka; None for other connections.
         """
         tcp = update.connection
         direction = client_index if client_index is not None else tcp.opened_by or 0

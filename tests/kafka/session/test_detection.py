@@ -123,7 +123,7 @@ def test_the_decision_at_first_sight_agrees_with_that_of_buffering(
     forced: int | None,
 ) -> None:
     update = first_update(opened_by, first_bytes, sizes, gaps)
-    at_once = DETECTOR.at_first_sight(update, forced)
+    at_once = DETECTOR.locate.client_at_first_sight(update, forced)
     if at_once < 0:
         return
     state = UndecidedConnection(update.connection)
@@ -138,8 +138,8 @@ def test_the_decision_at_first_sight_agrees_with_that_of_buffering(
 def test_a_request_with_a_good_client_id_is_enough(response: bytes) -> None:
     for opened_by, first in enumerate([(k.heartbeat(1), response), (response, k.heartbeat(1))]):
         update = first_update(opened_by, first, [], (0, 0))
-        assert DETECTOR.at_first_sight(update, None) == opened_by
-        assert DETECTOR.at_first_sight(update, 1 - opened_by) == -1
+        assert DETECTOR.locate.client_at_first_sight(update, None) == opened_by
+        assert DETECTOR.locate.client_at_first_sight(update, 1 - opened_by) == -1
 
 
 CUT = chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1)))
@@ -161,5 +161,5 @@ CUT = chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1)))
     ],
 )
 def test_a_connection_in_doubt_is_buffered(update: StreamUpdate) -> None:
-    assert DETECTOR.at_first_sight(update, None) == -1
-    assert DETECTOR.at_first_sight(update, 0) == -1
+    assert DETECTOR.locate.client_at_first_sight(update, None) == -1
+    assert DETECTOR.locate.client_at_first_sight(update, 0) == -1
