@@ -20,6 +20,7 @@ from kanalyze.common.zones import UTC, Zone
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
+from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ class Output(NamedTuple):
     def _table(self) -> Iterator[RowSink]:
         from kanalyze.render.table import RowTable  # imported late: files need no table
 
-        columns = None if self.names is None else choose_columns(self.names, self.table)
+        columns = None
+        if self.names is not None:
+            columns = choose_columns(self.names, with_times(self.table))
         style = {"zone": self.zone, "has_files": self.has_files, **(self.table_style or {})}
         if self.destination == STANDARD_OUTPUT:
             width, colour = _width_and_colour()

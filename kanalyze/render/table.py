@@ -174,7 +174,8 @@ class RowTable:
         self._zone = zone
         self._has_files = has_files
         self._day = ""
-        times = [item for item in shown_columns if item.time is not None]
+        # Columns of the row contract have titles of their own.
+        times = [item for item in shown_columns if item.time is not None and columns is None]
         self._dated = times[0] if times else None
         self._status_of = status_of
         self._stream = stream
@@ -333,6 +334,8 @@ READABLE: tuple[ReadableColumn, ...] = (
 
 
 def _plain(column: Column) -> ReadableColumn:
+    if column.source:
+        return time_column(column.name, attrgetter(column.source), moment_text)
     pick = attrgetter(column.name)
     text = _TEXTS.get(column.type, number_text)
     is_number = column.type.startswith("int")

@@ -236,7 +236,10 @@ examples:
 FAIL_ON = ("slower", "errors", "new", "gone", "any")
 
 _OUTPUT_FILE: Group = {"-o, --output FILE": "output file (default: standard output)"}
-_COLUMNS: Group = {"--columns A,B,...": "columns to write, in this order (default: all)"}
+_COLUMNS: Group = {
+    "--columns A,B,...": "columns to write, in this order (default: all); for csv and jsonl also "
+    "times as ISO 8601, such as request_start_time beside request_start_ns"
+}
 _OUTPUT: Group = {
     **_OUTPUT_FILE,
     "--format {table,csv,jsonl,parquet}": "default: by the ending of FILE; table on standard "
