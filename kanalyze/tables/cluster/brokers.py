@@ -91,7 +91,9 @@ _NUMBERS = 7
 leader epoch, and how many of its replicas there are, are in sync, are offline."""
 _UNKNOWN = -1
 _PACKED_BYTES = _NUMBERS * array("i").itemsize
-_MOST_KEPT_BYTES = 32 * _PACKED_BYTES
+_MOST_KEPT_BYTES = 2048
+"""The largest value, by its estimated memory, whose lines are kept: that of a topic may have very
+many partitions."""
 _STATES = {
     "topic": ("SS", "iy"),
     "hint": ("ti", "iii"),
@@ -266,8 +268,9 @@ class SeenMetadata:
             if previous is not None and _compared(key, previous) == _compared(key, value):
                 continue
             values_of_connection[key] = value
-            self._bytes += _size(value) - (0 if previous is None else _size(previous))
-            if previous is None and _is_small(value):
+            size = _size(value)
+            self._bytes += size - (0 if previous is None else _size(previous))
+            if previous is None and size <= _MOST_KEPT_BYTES:
                 yield from _first_lines(key, value)
             else:
                 yield from _lines(key, value, previous)
@@ -302,12 +305,7 @@ def _compared(key: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:
     return value[:-1] if key[0] in ("broker", "controller") else value
 
 
-def _is_small(value: tuple[Any, ...]) -> bool:
-    """Return whether the lines of a value may be kept: a topic may have very many partitions."""
-    return not (isinstance(value[-1], bytes) and len(value[-1]) > _MOST_KEPT_BYTES)
-
-
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _first_lines(key: tuple[Any, ...], value: tuple[Any, ...]) -> list[MetadataEntry]:
     """Return the lines of a value that is new on a connection: all get the same from a cluster."""
     return list(_lines(key, value, None))
