@@ -36,6 +36,7 @@ from tests.queries.test_findings_network import (
     attempt,
     beats,
     listed_broker,
+    made_line,
     refusing,
     resent,
     serving,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from tests.support.limits import Rows
 
-TABLES_OF_QUERIES = ("requests", "connections", "anomalies", "groups", "metadata", QUALITY)
+TABLES_OF_QUERIES = tuple(TABLES.keys() - {"records"})
 
 
 def both_sides_of_a_nat() -> Rows:
@@ -197,7 +198,13 @@ def faults() -> dict[str, Rows]:
 
 def usual_rows() -> Rows:
     """Return requests as those of a small cluster, for queries that are about all of them."""
-    return {"requests": made.plain_traffic(60), "connections": [connection()]}
+    whole = {"action": "set", "resource_type": "topic_config", "resource": "orders"}
+    change = made_line("changes", **whole, setting="retention.ms", value="60000", error_code=0)
+    return {
+        "requests": made.plain_traffic(60),
+        "connections": [connection()],
+        "changes": [change],
+    }
 
 
 @contextmanager
