@@ -33,8 +33,6 @@ class Stage:
     """Of the threads of tasks in the JVM."""
     python_s: float = 0.0
     """While Python worked, told in milliseconds a task."""
-    shuffle_written_bytes: int = 0
-    shuffle_read_bytes: int = 0
     kind: str = OTHER
     """What of a batch it is."""
 
@@ -79,32 +77,20 @@ def read_stages(lines: Iterable[str]) -> list[Stage]:
 def _tell_kinds(stages: Sequence[Stage]) -> None:
     """Say what each is: first Python reads captures, then it rebuilds connections.
 
-    Where a stage takes what Spark kept of an earlier one, Python is not at work. If nothing was
-    shuffled, the second stage of Python rebuilds; those after it write what is left.
+    Where a stage takes what Spark kept of an earlier one, Python is not at work. Stages after the
+    second write what is left.
     """
-    if not any(stage.shuffle_read_bytes for stage in stages):
-        at_work = [stage for stage in stages if stage.python_s]
-        for stage, kind in zip(at_work, (READ, REBUILD), strict=False):
-            stage.kind = kind
-        return
-    is_shuffled = False
-    for stage in stages:
-        is_shuffled |= stage.shuffle_read_bytes > 0
-        if stage.python_s and not is_shuffled:
-            stage.kind = READ
-        elif stage.python_s and stage.shuffle_read_bytes:
-            stage.kind = REBUILD
+    at_work = [stage for stage in stages if stage.python_s]
+    for stage, kind in zip(at_work, (READ, REBUILD), strict=False):
+        stage.kind = kind
 
 
 def _add(stage: Stage, event: dict[str, Any]) -> None:
     metrics = event["Task Metrics"]
-    read = metrics["Shuffle Read Metrics"]
     stage.tasks += 1
     stage.run_s += metrics["Executor Run Time"] / _MS_PER_S
     stage.jvm_cpu_s += metrics["Executor CPU Time"] / _NS_PER_S
     stage.python_s += _python_s(event["Task Info"]["Accumulables"])
-    stage.shuffle_written_bytes += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-    stage.shuffle_read_bytes += read["Local Bytes Read"] + read["Remote Bytes Read"]
 
 
 def _python_s(accumulables: Iterable[dict[str, Any]]) -> float:

@@ -26,8 +26,7 @@ that a TB takes: *core-hours* are wall time times cores, *CPU-hours* what they w
 `--buckets 17` segments are sent from task to task in files."""
 _PROCESS_NOTES = """\
 CPU by process, as far as it was seen (five times a second), the program that starts Spark among
-*other*; memory is the peak of one process, what it shares included. *shuffles* is what Spark wrote
-to any."""
+*other*; memory is the peak of one process, what it shares included."""
 _STAGE_NOTES = """\
 Seconds that tasks ran, from Spark's event log: of the JVM and the Python worker together, so that
 each takes a core at most. *rebuild* is done twice where names of topics have to be told from one
@@ -112,15 +111,13 @@ def _commands(folders: Sequence[Folder]) -> str:
 
 def _processes(folders: Sequence[Folder]) -> str:
     heads = ["captures", "command", "CPU s: JVM", "Python workers", "other"]
-    heads += ["MiB: JVM", "one worker", "other", "shuffles MB"]
+    heads += ["MiB: JVM", "one worker", "other"]
     rows = []
     for folder, command, result in _of_spark(folders):
         run = result.run
         cells = [folder.name, command]
         cells += [f"{run.cpu_of(kind):,.1f}" for kind in (JVM, WORKER, OTHER)]
         cells += [_mib(run.peak_of(kind)) for kind in (JVM, WORKER, OTHER)]
-        written = sum(stage.shuffle_written_bytes for stage in result.stages)
-        cells += [f"{written / 1e6:,.1f}"]
         rows.append(cells)
     return table(heads, rows, 2)
 

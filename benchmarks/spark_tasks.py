@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.errors import BenchmarkError, run_main
+from kanalyze.batch.archive.blocks import CONTROL_FIELDS, load_report
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread
-from kanalyze.batch.archive.shuffle import CONTROL_FIELDS, load_report
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuilding
 from kanalyze.batch.run_plan import Settings
 from kanalyze.batch.table_options import make_plan

@@ -5,8 +5,9 @@ for the next run.
 
 Tables of the report are made of sums (:mod:`kanalyze.batch.sums`), and every figure is that of all
 rows. A finding compares rows with each other, in ways of its own, so it needs rows: those of the
-latest runs, up to :data:`MAX_ROWS` and at least those of this run. Findings of earlier runs stay in
-the report as they were found. So a run takes the same time however many there were before.
+latest runs, up to :data:`MAX_ROWS` and :data:`MAX_RUNS`, and at least those of this run. Findings
+of earlier runs stay in the report as they were found. So a run takes the same time however many
+there were before.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ __all__ = ["ArchiveFiles", "growing_report"]
 
 MAX_ROWS: Final = 100_000
 """Up to how many requests the latest runs may have that findings are searched in together."""
+MAX_RUNS: Final = 24
+"""How many runs at most: each has files in every table."""
 _RUN: Final = re.compile(r"/(run|open)-([0-9]{6,})-[^/]*$")
 _SUMMED: Final = ("requests", "connections")
 
@@ -131,9 +134,9 @@ def _latest(folder: SharedFolder, files: ArchiveFiles) -> Mapping[str, Sequence[
         by_run.setdefault(_run_of(name), []).append(name)
     room = MAX_ROWS - _rows(folder, files.new["requests"])
     first = 1
-    for run in sorted(by_run, reverse=True):
+    for place, run in enumerate(sorted(by_run, reverse=True), start=2):
         room -= _rows(folder, by_run[run])
-        if room < 0:
+        if room < 0 or place > MAX_RUNS:
             first = run + 1
             break
     return {

@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.history import ALL_CONNECTIONS, Stretch, from_json, to_json
-from kanalyze.batch.steps import Cut
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kanalyze.batch.commit import Folder
 
-__all__ = ["Checkpoint", "CheckpointFolder", "QualityStateError", "load_quality"]
+__all__ = ["Checkpoint", "CheckpointFolder", "Cut", "QualityStateError", "load_quality"]
 
 
 class QualityStateError(KanalyzeError):
@@ -77,6 +77,15 @@ _MAGIC_WORD: Final = b"kanalyze-checkpoint"
 _SUMS: Final = "sums.zip"
 _OWNER: Final = "archive.json"
 _RUN_FOLDER: Final = re.compile(r"run-\d{6,}")
+
+
+class Cut(NamedTuple):
+    """Where a step has ended, as later captures were there already."""
+
+    time_ns: int
+    """Packets are taken up to this time."""
+    taken: Mapping[str, int]
+    """How many packets were taken of each capture that goes on, by identity."""
 
 
 @dataclass(frozen=True)

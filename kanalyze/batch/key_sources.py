@@ -4,7 +4,7 @@ In: the paths that a user names, and what tasks found in captures. Out: :class:`
 tasks; in a task, a :class:`~kanalyze.tls.keylog.KeyLog`.
 
 Tasks read the secrets themselves from the files. So Spark knows only names of files: no secret is
-in a plan, a closure, a broadcast, a shuffle or a cache. Spark may write any of these to disk. A
+in a plan, a closure, a broadcast or a cache. Spark may write any of these to disk. A
 process keeps the secrets that it read last for its next task, as a worker of Spark rebuilds many
 buckets.
 

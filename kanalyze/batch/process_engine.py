@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kanalyze.batch.archive.blocks import load_report
 from kanalyze.batch.archive.planning import TASKS_A_CORE, ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.batch.archive.row_sink import add_anomalies, write_anomalies
-from kanalyze.batch.archive.shuffle import load_report
 from kanalyze.batch.archive.table_files import TableFiles, merge_files, with_small_merged
 from kanalyze.batch.archive.tasks import read_splits, rebuilding, with_keys
 from kanalyze.batch.engine import StagedFile, report_on_files
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.process import BaseProcess
 
-    from kanalyze.batch.archive.shuffle import BlockGroup, CaptureReport
+    from kanalyze.batch.archive.blocks import BlockGroup, CaptureReport
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.batch.commit import Folder

@@ -33,7 +33,7 @@ from kanalyze.batch.archive.segment_readers import name_in_rows
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
 from kanalyze.batch.archive_report import ArchiveFiles, growing_report
-from kanalyze.batch.checkpoint import Checkpoint
+from kanalyze.batch.checkpoint import Checkpoint, Cut
 from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
 from kanalyze.batch.engine import ReportOptions, SavedConnections
 from kanalyze.batch.history import Stretch, run_before, stretch_of_late, with_run
@@ -43,7 +43,7 @@ from kanalyze.batch.run_plan import (
     options_of,
     plan_run,
 )
-from kanalyze.batch.steps import BYTES_A_CORE, Cut, StartTimes, first_step, rereads_much
+from kanalyze.batch.steps import BYTES_A_CORE, StartTimes, first_step, rereads_much
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import KanalyzeError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind

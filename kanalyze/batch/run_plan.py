@@ -36,10 +36,10 @@ from kanalyze.errors import CaptureError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from kanalyze.batch.checkpoint import Cut
     from kanalyze.batch.commit import Commit, Commits, Folder
     from kanalyze.batch.history import Stretch
     from kanalyze.batch.read_plan import ReadPlan
-    from kanalyze.batch.steps import Cut
     from kanalyze.capture.inputs import NamedFiles
 
 __all__ = [

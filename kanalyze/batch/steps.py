@@ -4,8 +4,8 @@ In: a run over all new captures. Out: the same run over the earliest of them, up
 
 Captures of several capture points overlap in time, so a step ends at a time and not with a file: it
 takes the packets before the first capture that it does not read. A capture that goes on is read
-again by the next step, which takes what is left of it (:class:`Cut`). So connections are rebuilt
-from the same packets in the same order as in one run over everything.
+again by the next step, which takes what is left of it (``Cut`` in a checkpoint). So connections are
+rebuilt from the same packets in the same order as in one run over everything.
 """
 
 from __future__ import annotations
@@ -16,31 +16,19 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.batch.archive.segment_readers import name_in_rows
 from kanalyze.capture.inputs import look_at
 from kanalyze.capture.io.stores import Stores
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kanalyze.batch.archive.planning import ReadSummary
     from kanalyze.batch.run_plan import InputFile, RunPlan
 
-__all__ = ["BYTES_A_CORE", "Cut", "StartTimes", "first_step", "rereads_much"]
+__all__ = ["BYTES_A_CORE", "StartTimes", "first_step", "rereads_much"]
 
 BYTES_A_CORE: Final = 4 << 30
 """Captures of a step for each core: a minute of work or so. A run that dies does it again."""
 _OPENED_AT_A_TIME: Final = 16
 """Captures that are opened at a time for the times of their first packets: a store takes some
 30 ms for each."""
-
-
-class Cut(NamedTuple):
-    """Where a step has ended, as later captures were there already."""
-
-    time_ns: int
-    """Packets are taken up to this time."""
-    taken: Mapping[str, int]
-    """How many packets were taken of each capture that goes on, by identity."""
 
 
 class StartTimes:

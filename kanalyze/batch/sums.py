@@ -121,14 +121,17 @@ def sums_database(parts: Sequence[Sums]) -> Iterator[Database]:
     ``parts`` are added up.
     """
     with _database() as (database, _):
+        # The first query gives a database the memory for queries.
+        database.ask("FROM time_extent")
         parts = parts or [sums_in(database)]
         rows = {name: _joined([part[name] for part in parts]) for name in parts[0]}
         for name, measures in _ADDED.items():
-            database.give(name, rows[name], _adding(name, rows[name].schema.names, measures))
+            adding = _adding(name, rows[name].schema.names, measures)
+            database.derived.give(name, rows[name], adding)
         # Only requests with a latency, and without a wait on purpose, are among the slowest.
         slowest = "SELECT *, latency_ns AS work_latency_ns FROM incoming"
-        database.give("measured", rows[_SLOWEST], slowest)
-        database.give(_CONNECTIONS, rows[_CONNECTIONS], "FROM incoming")
+        database.derived.give("measured", rows[_SLOWEST], slowest)
+        database.derived.give(_CONNECTIONS, rows[_CONNECTIONS], "FROM incoming")
         yield database
 
 
@@ -152,7 +155,7 @@ def _adding(name: str, columns: Sequence[str], measures: Mapping[str, str]) -> s
 def with_connections(database: Database, more: Sums) -> None:
     """Add the connections of other sums to a database of sums."""
     rows = _joined([database.ask(f"FROM {_CONNECTIONS}"), more[_CONNECTIONS]])
-    database.give(_CONNECTIONS, rows, "FROM incoming")
+    database.derived.give(_CONNECTIONS, rows, "FROM incoming")
 
 
 def sums_in(database: Database) -> Sums:

@@ -213,7 +213,7 @@ class DerivedViews:
         self._connection = connection
         self._kinds: dict[str, str] = {}
         """TABLE or VIEW, by name."""
-        self.given: set[str] = set()
+        self._given: set[str] = set()
         """Names of tables that take the place of a view."""
         self._with_rows = False
         self._macros: set[str] = set()
@@ -230,7 +230,7 @@ class DerivedViews:
         for name in sorted(words & macros.keys() - self._macros):
             self._connection.execute(macros[name].sql)
             self._macros.add(name)
-        for name in sorted(derived_in(sql) - above - self.given):
+        for name in sorted(derived_in(sql) - above - self._given):
             if name not in self._kinds:
                 table = tables[name].with_rows() if self._with_rows else tables[name]
                 self.make(table.sql, above | {name})
@@ -240,6 +240,25 @@ class DerivedViews:
         kind = "TABLE" if table.is_stored else "VIEW"
         self._connection.execute(f"CREATE TEMP {kind} {table.name} AS {table.sql}")
         self._kinds[table.name] = kind
+
+    def give(self, table: str, rows: pa.Table, sql: str) -> None:
+        """Have a table contain what ``sql`` makes of rows, and not what its query does.
+
+        Args:
+            table: its name; its columns and their types stay.
+            rows: the rows, which ``sql`` calls ``incoming``.
+            sql: one of our own queries.
+        """
+        self.make(f"FROM {table}")
+        columns = self._connection.execute(f"DESCRIBE FROM {table}").fetchall()
+        typed = ", ".join(f"{quoted(name)} {kind}" for name, kind, *_ in columns)
+        self.drop()
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({typed})")
+        self._given.add(table)
+        self._connection.register(_INCOMING, rows)
+        self.make(sql)
+        self._connection.execute(f"INSERT INTO {table} BY NAME {sql}")
+        self._connection.unregister(_INCOMING)
 
     def say_rows(self) -> None:
         """From now on, say which rows findings mean; see :meth:`.Query.with_rows`."""
@@ -415,32 +434,6 @@ class Database(ClosedAtEnd):
         """
         with self._errors_as(KanalyzeError):
             self._connection.execute(sql, {"files": list(files)})
-
-    def give(self, table: str, rows: pa.Table, sql: str) -> None:
-        """Have a derived table contain what ``sql`` makes of rows, and not what its query does.
-
-        Args:
-            table: its name; its columns and their types stay.
-            rows: the rows, which ``sql`` calls ``incoming``.
-            sql: one of our own queries.
-
-        Raises:
-            QueryError: the query fails.
-        """
-        self._prepare(f"FROM {table}")
-        with self._errors_as(QueryError):
-            columns = self._connection.execute(f"DESCRIBE FROM {table}").fetchall()
-            typed = ", ".join(f"{quoted(name)} {kind}" for name, kind, *_ in columns)
-            self.derived.drop()
-            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({typed})")
-            self.derived.given.add(table)
-            self._connection.register(_INCOMING, rows)
-            self.derived.make(sql)
-            self._memory.run(
-                self._connection,
-                lambda: self._connection.execute(f"INSERT INTO {table} BY NAME {sql}"),
-            )
-            self._connection.unregister(_INCOMING)
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of all rows of a table, in order, in batches.

@@ -24,14 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
-from kanalyze.batch.archive.row_sink import (
-    OPEN_CONNECTIONS,
-    anomalies_of_packets,
-    numbered,
-    write_anomalies,
-)
-from kanalyze.batch.archive.shuffle import (
+from kanalyze.batch.archive.blocks import (
     CONTROL_FIELDS,
     READ_SCHEMA,
     control_row,
@@ -40,6 +33,13 @@ from kanalyze.batch.archive.shuffle import (
     load_report,
     to_arrow_stream,
     with_control_columns,
+)
+from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
+from kanalyze.batch.archive.row_sink import (
+    OPEN_CONNECTIONS,
+    anomalies_of_packets,
+    numbered,
+    write_anomalies,
 )
 from kanalyze.batch.archive.tasks import (
     partition_packets,
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kanalyze.batch.archive.blocks import BlockGroup, CaptureReport, ReadRow
     from kanalyze.batch.archive.row_sink import PacketAnomalies
-    from kanalyze.batch.archive.shuffle import BlockGroup, CaptureReport, ReadRow
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.capture.splits import Split

@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
-from kanalyze.batch.archive.planning import TASKS_A_CORE
-from kanalyze.batch.archive.row_sink import add_anomalies
-from kanalyze.batch.archive.shuffle import (
+from kanalyze.batch.archive.blocks import (
     CONTROL_FIELDS,
     control_row,
     files_row,
     load_report,
 )
+from kanalyze.batch.archive.planning import TASKS_A_CORE
+from kanalyze.batch.archive.row_sink import add_anomalies
 from kanalyze.batch.archive.table_files import (
     OPEN_ANOMALIES,
     OPEN_CONNECTIONS,

@@ -709,8 +709,8 @@ COMMANDS = {
                 "--follow [SECONDS]": "run again this long after each run, until SIGINT or SIGTERM "
                 "(default: 60)",
                 "--finish": "the last run: read all files, and close open connections",
-                "--step-size SIZE": "commit more captures than this in several steps, by time, so "
-                "that a run that is interrupted goes on after the last one (default: 4G per core)",
+                "--step-size SIZE": "commit more captures than this in several steps, so that a "
+                "run that dies goes on after the last one (default: 4G per core)",
                 "--replace": "begin again: replace all rows of the folder, also those of other "
                 "captures or of another archive",
             },

@@ -37,7 +37,7 @@ def batch(*arguments: object) -> int:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("buckets", [7, 17])
 def test_several_processes_write_the_same_tables(buckets: int, tmp_path: Path) -> None:
-    """Both when each task reads all captures, and when segments are shuffled."""
+    """Both when each task reads all captures, and when segments are sent in files."""
     files = cut(path("groups"), tmp_path, 5)
     for jobs in (1, 3):
         out = tmp_path / f"out-{jobs}"

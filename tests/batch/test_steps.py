@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kanalyze.batch.checkpoint import Cut
 from kanalyze.batch.run_plan import InputFile, RunPlan
-from kanalyze.batch.steps import Cut, StartTimes, first_step
+from kanalyze.batch.steps import StartTimes, first_step
 from kanalyze.cli.main import main
 from tests.batch.test_batch import Expected, make_settled, report, row_files, rows
 from tests.support.captures import path

@@ -84,7 +84,7 @@ def test_spans_of_time_can_be_added_up(tmp_path):
     with sums_database([]) as database:
         for shift in range(18, 62):
             extent = pa.table({"first_ns": [0], "last_ns": [2**shift]})
-            database.give("time_extent", extent, "FROM incoming")
+            database.derived.give("time_extent", extent, "FROM incoming")
             line = database.ask("FROM time_buckets").to_pylist()[0]
             grains.append((line["grain_ns"], line["bucket_ns"]))
     assert len(set(grains)) > 30

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def task(stage: int, python_ms: int = 0, read: int = 0, written: int = 0) -> str:
+def task(stage: int, python_ms: int = 0) -> str:
     times = [{"Name": "time to execute Python code", "Update": str(python_ms)}] if python_ms else []
     event: dict[str, Any] = {
         "Event": "SparkListenerTaskEnd",
@@ -21,8 +21,6 @@ def task(stage: int, python_ms: int = 0, read: int = 0, written: int = 0) -> str
         "Task Metrics": {
             "Executor Run Time": 1500,
             "Executor CPU Time": 250_000_000,
-            "Shuffle Read Metrics": {"Local Bytes Read": read, "Remote Bytes Read": 1000 * read},
-            "Shuffle Write Metrics": {"Shuffle Bytes Written": written},
         },
     }
     return json.dumps(event)
@@ -32,9 +30,9 @@ LOG = [
     json.dumps({"Event": "SparkListenerApplicationStart"}),
     task(0, python_ms=500),
     task(0, python_ms=250),
-    task(1, written=5),
-    task(3, python_ms=400, read=5),
-    task(12, written=3),
+    task(1),
+    task(3, python_ms=400),
+    task(12),
     task(17, python_ms=30),
 ]
 
@@ -42,18 +40,13 @@ LOG = [
 def test_tasks_are_summed_by_stage() -> None:
     first, second, third, *_ = read_stages(LOG)
     assert first == Stage(0, 2, 3.0, 0.5, 0.75, kind=READ)
-    assert second == Stage(1, 1, 1.5, 0.25, 0.0, shuffle_written_bytes=5)
-    assert third == Stage(3, 1, 1.5, 0.25, 0.4, shuffle_read_bytes=5005, kind=REBUILD)
+    assert second == Stage(1, 1, 1.5, 0.25, 0.0)
+    assert third == Stage(3, 1, 1.5, 0.25, 0.4, kind=REBUILD)
 
 
 def test_python_work_after_rebuilding_has_no_kind() -> None:
     kinds = [stage.kind for stage in read_stages(LOG)]
     assert kinds == [READ, OTHER, REBUILD, OTHER, OTHER]
-
-
-def test_without_a_shuffle_the_second_stage_with_python_rebuilds() -> None:
-    log = [task(0, python_ms=5), task(1), task(2, python_ms=5), task(3, python_ms=5)]
-    assert [stage.kind for stage in read_stages(log)] == [READ, OTHER, REBUILD, OTHER]
 
 
 def test_tasks_that_failed_without_metrics_are_left_out() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import kanalyze
 import kanalyze.spark
-from kanalyze.batch.archive.shuffle import unpack_state
+from kanalyze.batch.archive.blocks import unpack_state
 from kanalyze.cli.main import main
 from kanalyze.runtime.state import _opened
 from tests.support import tls_captures

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread, without_splits
-from kanalyze.batch.archive.shuffle import (
+from kanalyze.batch.archive.blocks import (
     CONTROL_FIELDS,
     from_arrow_stream,
     load_report,
 )
+from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread, without_splits
 from kanalyze.batch.archive.tasks import (
     OTHER_TABLES,
     Job,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.batch.archive.shuffle import CaptureReport, ReadRow
+    from kanalyze.batch.archive.blocks import CaptureReport, ReadRow
 
 
 Sent: TypeAlias = Literal["written", "read again"]

@@ -13,8 +13,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.batch.archive.blocks import BlockFile, CapturePart, WrittenBlocks, sent_block
 from kanalyze.batch.archive.partitioner import reassemble_fragments
-from kanalyze.batch.archive.shuffle import BlockFile, CapturePart, WrittenBlocks, sent_block
 from kanalyze.batch.history import SeenCapture, connections_of
 from kanalyze.capture.inputs import FoundCapture, has_compressed_name, reading_order
 from kanalyze.capture.io.stores import local_path
@@ -27,7 +27,7 @@ from kanalyze.tables.quality import CaptureQuality
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from kanalyze.batch.archive.shuffle import BlockGroup, BucketReport, CaptureReport
+    from kanalyze.batch.archive.blocks import BlockGroup, BucketReport, CaptureReport
     from kanalyze.capture.io.stores import Stores
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.spec.rows.anomalies import AnomalyRow

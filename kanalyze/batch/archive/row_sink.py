@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kanalyze.batch.archive.shuffle import control_row, from_arrow_stream
+from kanalyze.batch.archive.blocks import control_row, from_arrow_stream
 from kanalyze.batch.archive.table_files import OPEN_ANOMALIES, OPEN_CONNECTIONS, TableFiles
 from kanalyze.export.arrow import array_of
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow

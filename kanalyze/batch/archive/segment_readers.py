@@ -6,7 +6,7 @@ each packet, and the text for a later job.
 
 Reading headers takes much less time than making rows. So if few tasks rebuild connections, each
 reads all captures (:class:`ShardReader`): this takes less time than sending segments from the task
-that read them to the one that needs them, which merges them (:class:`ShuffleReader`). Both take the
+that read them to the one that needs them, which merges them (:class:`BlockReader`). Both take the
 place of :class:`~kanalyze.capture.merge.MergedCaptures`, and have the same order: by time, with the
 order of each capture kept.
 """
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from kanalyze.net.segment_columns import SegmentColumns, Shard
 
 __all__ = [
+    "BlockReader",
     "ShardReader",
-    "ShuffleReader",
-    "ShuffledBlock",
+    "StoredBlock",
     "dump_locations",
     "load_locations",
     "name_in_rows",
@@ -234,7 +234,7 @@ _MAX_BYTES: Final = 8 << 20
 the size of batches."""
 
 
-class ShuffledBlock(NamedTuple):
+class StoredBlock(NamedTuple):
     """A block and its source. Blocks are sorted as tuples: by time, then by capture."""
 
     first_key_ns: int
@@ -264,10 +264,10 @@ class _PendingSegments(NamedTuple):
     """Numbers of their packets in the capture."""
 
 
-class ShuffleReader:
+class BlockReader:
     """The segments of one bucket as one stream."""
 
-    def __init__(self, blocks: Iterable[ShuffledBlock], state: str | None = None) -> None:
+    def __init__(self, blocks: Iterable[StoredBlock], state: str | None = None) -> None:
         """Make a reader of sorted blocks, which are read one by one.
 
         Args:
@@ -334,7 +334,7 @@ class ShuffleReader:
         """Return where packets are, for the rows of a later job."""
         return dump_locations(self._packet_index, self.names)
 
-    def _unpacked(self, block: ShuffledBlock) -> _PendingSegments:
+    def _unpacked(self, block: StoredBlock) -> _PendingSegments:
         index = self._index.get(block.capture)
         if index is None:
             index = self._index[block.capture] = len(self.names)

@@ -21,11 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kanalyze.batch.archive.partitioner import ConnectionPartitioner
-from kanalyze.batch.archive.payload_pruning import PayloadPruner
-from kanalyze.batch.archive.row_sink import FileRows
-from kanalyze.batch.archive.segment_readers import ShardReader, ShuffleReader, name_in_rows
-from kanalyze.batch.archive.shuffle import (
+from kanalyze.batch.archive.blocks import (
     BlockFile,
     BucketReport,
     CaptureReport,
@@ -37,6 +33,10 @@ from kanalyze.batch.archive.shuffle import (
     to_arrow_stream,
     unpack_state,
 )
+from kanalyze.batch.archive.partitioner import ConnectionPartitioner
+from kanalyze.batch.archive.payload_pruning import PayloadPruner
+from kanalyze.batch.archive.row_sink import FileRows
+from kanalyze.batch.archive.segment_readers import BlockReader, ShardReader, name_in_rows
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, TableFiles
 from kanalyze.batch.archive.topic_name_scan import TopicNameScan
 from kanalyze.batch.history import CONNECTION_BITS
@@ -65,10 +65,10 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from kanalyze.batch.archive.blocks import BlockGroup, WrittenBlocks
     from kanalyze.batch.archive.partitioner import SegmentBlock
     from kanalyze.batch.archive.planning import ReadSummary
     from kanalyze.batch.archive.row_sink import BucketSink, YieldsRows
-    from kanalyze.batch.archive.shuffle import BlockGroup, WrittenBlocks
     from kanalyze.batch.key_sources import KeyedCapture
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.capture.inputs import FoundCapture
@@ -420,8 +420,8 @@ def rebuild_written(
         StateError, BlockError: a saved state cannot be loaded.
     """
 
-    def segments(bucket: int, locations: str | None) -> ShuffleReader:
-        return ShuffleReader(blocks.of_bucket(bucket), locations)
+    def segments(bucket: int, locations: str | None) -> BlockReader:
+        return BlockReader(blocks.of_bucket(bucket), locations)
 
     yield from _rebuild(job, topic_ids, starmap(partial(_source, segments), states))
 
@@ -459,12 +459,12 @@ class _BucketSource(NamedTuple):
     """The segments of a bucket, and the state of its connections if there is one."""
 
     bucket: int
-    segments: ShuffleReader | ShardReader
+    segments: BlockReader | ShardReader
     saved_state: bytes | None
 
 
 def _source(
-    segments: Callable[[int, str | None], ShuffleReader | ShardReader],
+    segments: Callable[[int, str | None], BlockReader | ShardReader],
     bucket: int,
     state: bytes | memoryview | None,
 ) -> _BucketSource:
@@ -497,7 +497,7 @@ def _rebuild(
 def _requests(
     job: Job,
     bucket: int,
-    source: ShuffleReader | ShardReader,
+    source: BlockReader | ShardReader,
     saved_state: bytes | None,
     topic_ids: Mapping[bytes, str],
     sink: BucketSink,
@@ -528,7 +528,7 @@ def _requests(
 
 
 def _other_rows(
-    job: Job, source: ShuffleReader | ShardReader, topic_ids: Mapping[bytes, str]
+    job: Job, source: BlockReader | ShardReader, topic_ids: Mapping[bytes, str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a bucket in another table; names of topics must be known before."""
     plan = job.plan.with_names(topic_ids)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.api.inputs import read_key_logs
+from kanalyze.batch.archive.blocks import _HEADER, unpack_state
 from kanalyze.batch.archive.packed_segments import unpack
 from kanalyze.batch.archive.planning import ReadSummary
-from kanalyze.batch.archive.shuffle import _HEADER, unpack_state
 from kanalyze.batch.archive.tasks import with_keys
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.runtime.pipeline import Analysis

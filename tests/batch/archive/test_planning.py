@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kanalyze.batch.archive.blocks import CaptureReport
 from kanalyze.batch.archive.partitioner import UnmatchedFragment
 from kanalyze.batch.archive.planning import (
     ReadSummary,
@@ -19,7 +20,6 @@ from kanalyze.batch.archive.planning import (
     tasks_for,
     without_splits,
 )
-from kanalyze.batch.archive.shuffle import CaptureReport
 from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.splits import Split, SplitEnds

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from kanalyze.api.inputs import make_filter
+from kanalyze.batch.archive.blocks import to_arrow_stream
 from kanalyze.batch.archive.row_sink import PacketAnomalies, anomalies_of_packets
-from kanalyze.batch.archive.shuffle import to_arrow_stream
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.schema import arrow_schema
 from kanalyze.model.anomalies import Anomaly, AnomalyKind

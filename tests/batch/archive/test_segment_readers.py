@@ -1,6 +1,6 @@
 """A shard reader gives the segments of one bucket of all captures, in order of time.
 
-A shuffle reader merges the blocks of many captures in order of time.
+A block reader merges the blocks of many captures in order of time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from kanalyze.batch.archive.packed_segments import BlockError, as_arrays, no_holes, pack, prune
 from kanalyze.batch.archive.segment_readers import (
+    BlockReader,
     ShardReader,
-    ShuffledBlock,
-    ShuffleReader,
+    StoredBlock,
     dump_locations,
     load_locations,
 )
@@ -186,7 +186,7 @@ def test_captures_keep_the_names_they_were_given(capture, tmp_path: Path) -> Non
 STEADY = settings(deadline=None, max_examples=80)
 
 
-def block(capture: str, first: int, times: list[int], before: int = 0) -> ShuffledBlock:
+def block(capture: str, first: int, times: list[int], before: int = 0) -> StoredBlock:
     """A block of segments of a capture, whose packets are numbered from ``first``."""
     packets = [
         Packet(segment(seq=100 * number, payload=b"%s %d" % (capture.encode(), number)), time)
@@ -194,14 +194,14 @@ def block(capture: str, first: int, times: list[int], before: int = 0) -> Shuffl
     ]
     segments = as_arrays(read_headers(make_batch(packets, first), LayerStats()))
     data = pack(prune(segments, segments.time_ns, no_holes()))
-    return ShuffledBlock(times[0], 0, capture, first, before, data)
+    return StoredBlock(times[0], 0, capture, first, before, data)
 
 
-def shuffle_reader(*blocks: ShuffledBlock, state: str | None = None) -> ShuffleReader:
-    return ShuffleReader(iter(sorted(blocks)), state)
+def block_reader(*blocks: StoredBlock, state: str | None = None) -> BlockReader:
+    return BlockReader(iter(sorted(blocks)), state)
 
 
-def segments_in(source: ShuffleReader) -> list[tuple[int, str, int | None, bytes]]:
+def segments_in(source: BlockReader) -> list[tuple[int, str, int | None, bytes]]:
     """Return the time, the capture, the packet number and the payload of each segment."""
     found = []
     last = 0
@@ -223,7 +223,7 @@ def segments_in(source: ShuffleReader) -> list[tuple[int, str, int | None, bytes
 
 
 def test_rotated_captures_follow_one_another() -> None:
-    source = shuffle_reader(block("b", 1, [30, 40]), block("a", 1, [10, 20]), block("c", 1, [50]))
+    source = block_reader(block("b", 1, [30, 40]), block("a", 1, [10, 20]), block("c", 1, [50]))
     assert segments_in(source) == [
         (10, "a", 1, b"a 1"),
         (20, "a", 2, b"a 2"),
@@ -235,7 +235,7 @@ def test_rotated_captures_follow_one_another() -> None:
 
 
 def test_gaps_between_packet_numbers_are_kept() -> None:
-    source = shuffle_reader(block("a", 7, [10, 11]), block("a", 90, [12]), block("b", 4, [13]))
+    source = block_reader(block("a", 7, [10, 11]), block("a", 90, [12]), block("b", 4, [13]))
     (segments,) = source.batches()
     assert np.diff(segments.number).tolist() == [1, 82, 1]
     places = [source.locate(number) for number in segments.number.tolist()]
@@ -243,7 +243,7 @@ def test_gaps_between_packet_numbers_are_kept() -> None:
 
 
 def test_packet_numbers_of_parts_count_within_the_capture() -> None:
-    source = shuffle_reader(block("a", 1, [10, 11]), block("a", 1, [12], before=2))
+    source = block_reader(block("a", 1, [10, 11]), block("a", 1, [12], before=2))
     assert [(name, within) for _, name, within, _ in segments_in(source)] == [
         ("a", 1),
         ("a", 2),
@@ -266,7 +266,7 @@ def test_any_blocks_are_merged_in_order_of_time(dice: random.Random, captures: i
             blocks.append(block(name, number, times))
             expected += [(segment_time, name, number + at) for at, segment_time in enumerate(times)]
             number += len(times)
-    found = [(time, name, within) for time, name, within, _ in segments_in(shuffle_reader(*blocks))]
+    found = [(time, name, within) for time, name, within, _ in segments_in(block_reader(*blocks))]
     assert found == sorted(expected)
 
 
@@ -274,11 +274,11 @@ def test_large_batches_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kanalyze.batch.archive.segment_readers._MAX_BYTES", 40)
     blocks = [block("a", 1 + 5 * i, [10 + 50 * i + j for j in range(5)]) for i in range(6)]
     blocks += [block("b", 1 + 5 * i, [12 + 50 * i + j for j in range(5)]) for i in range(6)]
-    source = shuffle_reader(*blocks)
+    source = block_reader(*blocks)
     assert [time for time, *_ in segments_in(source)] == sorted(
         time + j for i in range(6) for time in (10 + 50 * i, 12 + 50 * i) for j in range(5)
     )
-    sizes = [len(segments) for segments in shuffle_reader(*blocks).batches()]
+    sizes = [len(segments) for segments in block_reader(*blocks).batches()]
     assert len(sizes) > 5
     assert sum(sizes) == 60
 
@@ -293,15 +293,15 @@ def test_blocks_are_read_only_when_needed(monkeypatch: pytest.MonkeyPatch) -> No
             read_count += 1
             yield block("a", 1 + index * 9, [100 * index + j for j in range(9)])
 
-    batches = ShuffleReader(blocks()).batches()  # type: ignore[arg-type]
+    batches = BlockReader(blocks()).batches()  # type: ignore[arg-type]
     next(batches)
     assert read_count < 10
 
 
 def test_another_run_continues_the_packet_numbers() -> None:
-    first = shuffle_reader(block("a", 1, [10, 20]), block("b", 5, [30]))
+    first = block_reader(block("a", 1, [10, 20]), block("b", 5, [30]))
     before = segments_in(first)
-    second = shuffle_reader(block("c", 1, [40]), block("b", 6, [35]), state=first.save_state())
+    second = block_reader(block("c", 1, [40]), block("b", 6, [35]), state=first.save_state())
     numbers = [number for segments in second.batches() for number in segments.number.tolist()]
     assert [second.locate(number) for number in numbers] == [("b", 6), ("c", 1)]
     # Packets of the first run keep their numbers.

@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kanalyze.batch.archive import shuffle
-from kanalyze.batch.archive.packed_segments import BlockError
-from kanalyze.batch.archive.shuffle import (
+from kanalyze.batch.archive.blocks import (
     CONTROL_FIELDS,
     BlockFile,
     BlockGroup,
@@ -33,6 +31,7 @@ from kanalyze.batch.archive.shuffle import (
     unpack_state,
     with_control_columns,
 )
+from kanalyze.batch.archive.packed_segments import BlockError
 from kanalyze.errors import UsageError
 from kanalyze.tables.quality import CaptureQuality
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kanalyze.batch.archive.segment_readers import ShuffledBlock
+    from kanalyze.batch.archive.segment_readers import StoredBlock
 
 PARTITIONS = pa.list_(pa.struct([("topic", pa.string())]))
 ROWS = pa.record_batch(
@@ -107,7 +106,7 @@ def written(folder: Path, *tasks: Iterable[SentBlock]) -> list[BlockGroup]:
     return sorted(groups, key=lambda group: group.first_key_ns)
 
 
-def read(folder: Path, groups: list[BlockGroup], bucket: int) -> list[ShuffledBlock]:
+def read(folder: Path, groups: list[BlockGroup], bucket: int) -> list[StoredBlock]:
     blocks = pickle.loads(pickle.dumps(WrittenBlocks(str(folder), groups, PARTS)))
     return [one._replace(data=bytes(one.data)) for one in blocks.of_bucket(bucket)]
 
@@ -171,7 +170,7 @@ def test_groups_and_files_make_no_difference(
         noise.choice(tasks).append(row)
     folder = tmp_path_factory.mktemp("blocks")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle, "_GROUP_BYTES", group_bytes)
+        patch.setattr("kanalyze.batch.archive.blocks._GROUP_BYTES", group_bytes)
         groups = written(folder, *tasks)
     for bucket in range(BUCKETS):
         expected = sorted(row[1:] for row in rows if row.bucket == bucket)
@@ -206,7 +205,7 @@ def test_only_a_little_of_a_file_is_buffered(
 ) -> None:
     """The blocks of one bucket are not read all at once."""
     size = 1 << 20
-    monkeypatch.setattr(shuffle, "_READ_BYTES", size)
+    monkeypatch.setattr("kanalyze.batch.archive.blocks._READ_BYTES", size)
     groups = written(tmp_path, (block(0, key, packet=key, data=bytes(size)) for key in range(8)))
     blocks = WrittenBlocks(str(tmp_path), groups, PARTS).of_bucket(0)
     assert len(next(blocks).data) == size

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 
 from kanalyze.batch.archive.packed_segments import BlockError
-from kanalyze.batch.archive.segment_readers import ShuffledBlock
+from kanalyze.batch.archive.segment_readers import StoredBlock
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import arrays_of
@@ -331,7 +331,7 @@ class WrittenBlocks(NamedTuple):
     parts: Mapping[int, CapturePart]
     """The valid parts of captures by number; blocks of other parts are ignored."""
 
-    def of_bucket(self, bucket: int) -> Iterator[ShuffledBlock]:
+    def of_bucket(self, bucket: int) -> Iterator[StoredBlock]:
         """Yield the blocks of a bucket, sorted, and read one by one.
 
         Raises:
@@ -349,7 +349,7 @@ class WrittenBlocks(NamedTuple):
 
     def _read(
         self, folder: SharedFolder, group: BlockGroup, bucket: int, buffer_bytes: int
-    ) -> Iterator[ShuffledBlock]:
+    ) -> Iterator[StoredBlock]:
         """Yield the blocks of a bucket in one group; ``buffer_bytes`` are read at once."""
         start, end = group.starts[bucket : bucket + 2]
         if start == end:
@@ -368,7 +368,7 @@ class WrittenBlocks(NamedTuple):
                         raise BlockError(f"{group.file}: is damaged")
                     part = self.parts.get(number)
                     if part is not None:
-                        yield ShuffledBlock(
+                        yield StoredBlock(
                             *(first_key_ns, part.file_time_ns, part.capture),
                             *(first_packet, part.packets_before, memoryview(data).cast("B")),
                             *(part.first_packet, part.last_packet),
@@ -380,11 +380,11 @@ class _UnreadBlocks(NamedTuple):
 
     key: tuple[int, int, str, int, int]
     group: int
-    block: ShuffledBlock
-    others: Iterator[ShuffledBlock]
+    block: StoredBlock
+    others: Iterator[StoredBlock]
 
 
-def _push(unread: list[_UnreadBlocks], group: int, blocks: Iterator[ShuffledBlock]) -> None:
+def _push(unread: list[_UnreadBlocks], group: int, blocks: Iterator[StoredBlock]) -> None:
     """Add the blocks of a group to a heap, if there are any."""
     block = next(blocks, None)
     if block is not None:
@@ -393,7 +393,7 @@ def _push(unread: list[_UnreadBlocks], group: int, blocks: Iterator[ShuffledBloc
         heapq.heappush(unread, _UnreadBlocks(key, group, block, blocks))
 
 
-def _earliest(unread: list[_UnreadBlocks], until_ns: int | None) -> Iterator[ShuffledBlock]:
+def _earliest(unread: list[_UnreadBlocks], until_ns: int | None) -> Iterator[StoredBlock]:
     """Take the blocks whose keys are below ``until_ns`` from a heap, or all; yield them sorted."""
     while unread and (until_ns is None or unread[0].key[0] < until_ns):
         _, group, block, others = heapq.heappop(unread)
