@@ -602,8 +602,10 @@ def test_a_threshold_can_be_given_and_an_unknown_one_is_an_error() -> None:
         ("severity: high\nsure: yes\nwhy: a.\nrepair: b.", "has no severity"),
         ("severity: 1\nsure: yes\nwhy: a.\nrepair: b.", "does not have all parameters"),
         (
-            "severity: 1\nsure: yes\nwhy: a.\nrepair: b.\nsee: tabels\n"
-            "parameter least = 1: minimum",
+            (
+                "severity: 1\nsure: yes\nwhy: a.\nrepair: b.\nsee: tabels\n"
+                "parameter least = 1: minimum"
+            ),
             "reports have no section 'tabels'",
         ),
     ],
