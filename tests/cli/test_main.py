@@ -49,6 +49,7 @@ def shell(command: str, batches: int = 20, **settings) -> subprocess.CompletedPr
         "from tests.support.rows import plain_traffic\n"
         "class Fake:\n"
         "    progress = 0, None\n"
+        "    has_several_captures = False\n"
         "    def __init__(self, captures, row_filter, **_):\n"
         "        self.quality, self.row_filter = CaptureQuality(list(captures)), row_filter\n"
         "    def start(self): pass\n"

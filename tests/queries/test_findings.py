@@ -605,6 +605,13 @@ def test_a_threshold_can_be_given_and_an_unknown_one_is_an_error() -> None:
         ("severity: 1\nsure: yes\nwhy: because.", "has no "),
         ("severity: high\nsure: yes\nwhy: a.\nrepair: b.", "has no severity"),
         ("severity: 1\nsure: yes\nwhy: a.\nrepair: b.", "does not have all parameters"),
+        (
+            (
+                "severity: 1\nsure: yes\nwhy: a.\nrepair: b.\nsee: tabels\n"
+                "parameter least = 1: minimum"
+            ),
+            "reports have no section 'tabels'",
+        ),
     ],
 )
 def test_a_query_without_a_complete_head_is_no_finding(description: str, problem: str) -> None:
