@@ -76,6 +76,7 @@ def watched(watch: Watch) -> Iterator[None]:
 
     changed = (
         (BatchMaker, "of_block", ARROW, None),
+        (BatchMaker, "of_rows", ARROW, None),
         (Database, "answer", ANSWERS, 1),
         (Database, "insert", INSERTING, 1),
         (Database, "_insert_all", INSERTING, None),

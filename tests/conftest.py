@@ -7,6 +7,7 @@ import functools
 import gc
 import os
 import shutil
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -87,7 +88,12 @@ MISSING_FIXTURES = frozenset(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try fewer examples where long tests are not selected; tests may have their own number."""
+    """Try fewer examples where long tests are not selected; tests may have their own number.
+
+    Commands show times of the machine's zone, which is UTC here.
+    """
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     if "not long" in config.option.markexpr:
         settings.load_profile("often")
 

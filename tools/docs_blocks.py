@@ -29,6 +29,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -251,6 +252,7 @@ class _Run:
         environment = {
             **os.environ,
             "COLUMNS": WIDTH,
+            "TZ": "UTC",
             "PYTHONPATH": str(ROOT),
             "PYTHON": sys.executable,
         }
@@ -275,7 +277,7 @@ class _Run:
         stream = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
         with (
             chdir(self._folder),
-            _environment(COLUMNS=WIDTH),
+            _environment(COLUMNS=WIDTH, TZ="UTC"),
             redirect_stdout(stream),
             redirect_stderr(stream),
         ):
@@ -288,7 +290,7 @@ class _Run:
     def _python(self, block: Block) -> None:
         told = io.StringIO()
         code = compile("\n" * block.first_line + block.text, self._name, "exec")
-        with chdir(self._folder), _environment(COLUMNS=WIDTH), redirect_stdout(told):
+        with chdir(self._folder), _environment(COLUMNS=WIDTH, TZ="UTC"), redirect_stdout(told):
             exec(code, self._names)
         self._printed = told.getvalue()
 
@@ -324,11 +326,13 @@ def _environment(**values: str) -> Iterator[None]:
     before = dict(os.environ)
     os.environ.update(values)
     os.environ.pop("SSLKEYLOGFILE", None)
+    time.tzset()
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
+        time.tzset()
 
 
 _START = "from kanalyze.cli.main import run; run()"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tools.docs_pages import DOCS, ROOT
 from tools.docs_reference import table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kanalyze.queries.findings import Finding, FindingKind
@@ -44,6 +44,19 @@ OTHERS_HEAD = """\
 
 They were recorded for other reasons. What some of them hold on purpose (old versions, wrong
 passwords, records that are too large, TLS spoken to a port without it) is found; nothing else is.
+
+"""
+CORPUS = ROOT / "docs" / "corpus.json"
+"""What was tried on a cluster, as tools/record/corpus.py writes it."""
+TRIED_HEAD = """\
+
+## Tried on a cluster
+
+Three KRaft brokers on a switch, and beside each trial Java, librdkafka and kafka-python clients
+that produce and consume a little. `tools/record/corpus.py` records it and holds what is found first
+against what was provoked: the finding, the client, broker, topic or group that it names, and from
+when until when it says that it was. Each was recorded as often as the last column says. The
+captures are made again by that command and not kept.
 
 """
 MADE_BY_HAND = "No capture of the repository has this fault; tests make its packets."
@@ -95,7 +108,51 @@ def findings_page(
             table(head, faults),
             OTHERS_HEAD,
             table(("capture", "findings"), others),
+            *_tried(),
         )
+    )
+
+
+def _tried() -> Iterator[str]:
+    """Give the section on what was tried on a cluster, with precision and recall."""
+    tried = json.loads(CORPUS.read_text(encoding="utf-8"))
+    counts = tried["scores"]
+    yield TRIED_HEAD
+    right = counts["faults_right"]
+    rows = (
+        (
+            "faults whose finding is among those that are reported",
+            counts["faults_found"],
+            counts["faults"],
+        ),
+        (
+            "recall: faults whose finding is the first, and right in all of that",
+            right,
+            counts["faults"],
+        ),
+        ("precision: findings reported first that are right", right, counts["first_findings"]),
+        ("healthy workloads without a finding", counts["healthy_right"], counts["healthy"]),
+    )
+    yield table(("what", "so many", "of"), [(what, str(n), str(of)) for what, n, of in rows])
+    yield "\n"
+    of_trials: dict[str, list[dict[str, Any]]] = {}
+    for each in tried["recordings"]:
+        of_trials.setdefault(each["name"], []).append(each)
+    head = ("trial", "expected", "found first", "what it says", "right")
+    yield table(head, map(_tried_often, of_trials.values()))
+
+
+def _tried_often(recordings: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the line of a trial, with what is said of its first recording that is not right."""
+    wrong = [each for each in recordings if each["wrong"] is not None]
+    told = (wrong or recordings)[0]
+    right = f"{len(recordings) - len(wrong)} of {len(recordings)}"
+    return (
+        told["summary"],
+        " or ".join(f"`{name}`" for name in told["expected"]) or "nothing",
+        f"`{told['first']}`" if told["first"] else "nothing",
+        told["what"] or "",
+        f"{right}: {told['wrong']}" if wrong else right,
     )
 
 

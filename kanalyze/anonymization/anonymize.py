@@ -213,7 +213,9 @@ class Anonymization:
     def _messages_of(self, shard: Shard, spilled: BinaryIO) -> Iterator[int | FoundMessages]:
         """Anonymize the messages of a shard; yield the bytes read so far, then what was found."""
         messages = MessageAnonymizer(self._catalog, self._stand_ins)
-        collection = Collection(messages, self._stand_ins, spilled)
+        collection = Collection(
+            messages, self._stand_ins, spilled, strips_records=self._strips_records
+        )
         wire_bytes = 0
         with self._opened() as captures:
             for batch, events in self._stages(shard).run(EncryptedCaptures(captures)):
@@ -222,7 +224,7 @@ class Anonymization:
                 if isinstance(batch, PacketBatch):
                     wire_bytes += total(batch.wire_bytes)
                 yield captures.progress[0]
-        yield collection.found(messages.blanked_batches, wire_bytes)
+        yield collection.found(wire_bytes)
 
     def _opened(self) -> MergedCaptures:
         captures = self._inputs.open_again()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.anonymization.contents import member_data, token
 from kanalyze.anonymization.records import RecordBlanker
-from kanalyze.anonymization.rewriting import FrameWalk, WalkPlan
+from kanalyze.anonymization.rewriting import FrameWalk, WalkPlan, form_key
 from kanalyze.anonymization.rules import WORDS, Rule, flattened, steps_of
 from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
@@ -57,14 +57,6 @@ class AnonymousMessage(NamedTuple):
     """Whether its body could be read; otherwise the whole body is blanked."""
 
 
-class _UsualForm(NamedTuple):
-    """The form of the messages of a version, if it does not depend on their bytes."""
-
-    head: bytes
-    """The first bytes of a request (API key and version); empty for responses."""
-    plan: WalkPlan
-
-
 class MessageAnonymizer:
     """Makes messages anonymous, one at a time."""
 
@@ -72,17 +64,17 @@ class MessageAnonymizer:
         self._stand_ins = stand_ins
         self._reader = BodyReader(catalog, Decoders(catalog))
         self._steps: dict[tuple[str, int, int], array[int]] = {}
-        self._forms: dict[tuple[int, int, Kind], _UsualForm | None] = {}
-        self._records = RecordBlanker(stand_ins)
-        self.records = self._records.blank
-        """Blanks a records field, see :meth:`.RecordBlanker.blank`."""
+        self.plans: dict[int, WalkPlan | None] = {}
+        """How to walk messages whose form does not depend on their bytes, by :func:`.form_key`."""
+        self.records = RecordBlanker(stand_ins)
+        """Blanks records fields."""
         self.known: list[dict[bytes, bytes]] = [{} for _ in _RULES]
         """By rule: replacements that were made before."""
 
     @property
     def blanked_batches(self) -> int:
         """Number of batches whose records were blanked as a whole."""
-        return self._records.blanked_batches
+        return self.records.blanked_batches
 
     def message(
         self,
@@ -125,15 +117,16 @@ class MessageAnonymizer:
         self, data: bytes, api_key: int, api_version: int, kind: Kind
     ) -> tuple[WalkPlan | None, int]:
         """Return how to walk a frame, and where its body begins; None if it has no such header."""
-        key = api_key, api_version, kind
+        key = form_key(api_key, api_version, kind == "request")
         try:
-            form = self._forms[key]
+            plan = self.plans[key]
         except KeyError:
-            form = remember(self._forms, key, self._new_form(*key), _MAX_PLANS)
-        if form is not None:
-            body = plain_body(data, form.head, form.plan.header_version)
+            plan = self._new_plan(api_key, api_version, kind)
+            remember(self.plans, key, plan, _MAX_PLANS)
+        if plan is not None:
+            body = plain_body(data, plan.head, plan.header_version)
             if body:
-                return form.plan, body
+                return plan, body
         try:
             located = self._reader.locate_body(data, api_key, api_version, kind)
         except WireError:
@@ -143,12 +136,12 @@ class MessageAnonymizer:
             steps = self._steps_of(located.definition, located.version)
         return WalkPlan(steps, located.header_version, located.known), located.body
 
-    def _new_form(self, api_key: int, api_version: int, kind: Kind) -> _UsualForm | None:
+    def _new_plan(self, api_key: int, api_version: int, kind: Kind) -> WalkPlan | None:
         usual = self._reader.usual_form(api_key, api_version, kind)
         if usual is None:
             return None
         steps = self._steps_of(usual.definition, usual.version)
-        return _UsualForm(usual.head, WalkPlan(steps, usual.header_version, usual.known))
+        return WalkPlan(steps, usual.header_version, usual.known, usual.head)
 
     def _steps_of(self, definition: MessageSpec, version: int) -> array[int]:
         """Return the steps that walk a body."""

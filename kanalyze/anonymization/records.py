@@ -101,7 +101,7 @@ class RecordBlanker(BatchBlanker):
         if problem is not None:
             return None
         blanked = bytearray(data)
-        if not self.blank_records(blanked, count, is_control):
+        if not self.blank_records(blanked, 0, len(blanked), count, is_control):
             return None
         return compressed_to(codec, bytes(blanked), packed)
 

@@ -1,7 +1,10 @@
 # The C types of rewriting.py, and the numbers of rules.py, which
 # tests/anonymization/test_rules.py compares.
 cimport cython
+from libc.string cimport memcpy, memset
 
+from kanalyze.kafka.framing.frame cimport plain_body
+from kanalyze.kafka.session.exchange cimport Exchange, Message, Peers
 from kanalyze.net.header_cursor cimport DROPPED, IPV4, IPV6, TCP, HeaderCursor, read_ipv4, read_ipv6
 from kanalyze.net.headers cimport read_link
 
@@ -64,21 +67,66 @@ cdef enum:
 
     ETHERNET_LINK = 1
     MAX_HEADERS = 24
+
+    SASL_HANDSHAKE = 17
+    ENVELOPE = 58
     FAILED = -7
 
+# That Python imports too.
+cpdef enum:
+    PIECE_CELLS = 4
+
 cdef long long LARGEST, NO_HOLE, HALF, MASK, WINDOW_BYTES
+
+
+cdef inline int copy_bytes(const unsigned char[::1] data, Py_ssize_t begin, unsigned char[::1] to,
+    Py_ssize_t at, Py_ssize_t count) except -1:
+    if count > 0:
+        if (at < 0 or begin < 0 or count > data.shape[0] - begin or count > to.shape[0] - at):
+            raise IndexError("bytes that are not there")
+        memcpy(&to[0] + at, &data[0] + begin, count)
+    return 0
+
+
+cdef inline int fill_bytes(unsigned char[::1] to, Py_ssize_t at, Py_ssize_t count,
+    int byte) except -1:
+    if count > 0:
+        if at < 0 or count > to.shape[0] - at:
+            raise IndexError("bytes that are not there")
+        memset(&to[0] + at, byte, count)
+    return 0
+
+
+cdef inline long long sums_of_bytes(const unsigned char[::1] data, Py_ssize_t begin,
+    Py_ssize_t end) except FAILED:
+    cdef unsigned long long even = 0, odd = 0
+    cdef const unsigned char* at
+    cdef Py_ssize_t i, count = end - begin
+    if begin < 0 or end > data.shape[0]:
+        raise IndexError("bytes that are not there")
+    if count <= 0:
+        return 0
+    at = &data[0] + begin
+    for i in range(count >> 1):
+        even += at[2 * i]
+        odd += at[2 * i + 1]
+    if count & 1:
+        even += at[count - 1]
+    return (even << 8) + odd
 
 
 cdef class WalkPlan:
     cdef const long long[::1] steps
     cdef readonly int header_version
     cdef readonly bint is_known, has_steps
+    cdef readonly bytes head
 
 
 @cython.final
 cdef class FrameWalk:
     cdef object _messages
     cdef list _known
+    cdef BatchBlanker _blanker
     cdef bytes _bytes
     cdef const unsigned char[::1] _data
     cdef unsigned char[::1] _out
@@ -101,7 +149,7 @@ cdef class FrameWalk:
     cdef int _discard(self, Py_ssize_t body) except -1
     cdef int _pass(self, long long size) except -1
     cdef int _put(self, content, Py_ssize_t size) except -1
-    @cython.locals(at=cython.Py_ssize_t)
+    @cython.locals(count=cython.Py_ssize_t)
     cdef int _flush(self) except -1
     cdef int _need(self, long long size) except -1
     @cython.locals(byte=cython.int, length=cython.longlong)
@@ -110,8 +158,8 @@ cdef class FrameWalk:
     cdef long long _unsigned(self) except? FAILED
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t, content=bytes)
     cdef _content(self, long long size, long long rule)
-    @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef int _fill(self, long long size) except -1
+    @cython.locals(at=cython.Py_ssize_t)
     cdef int _records(self, Py_ssize_t size) except -1
     @cython.locals(code=cython.longlong, size=cython.longlong, count=cython.longlong,
         end=cython.Py_ssize_t, _i=cython.longlong)
@@ -129,22 +177,47 @@ cdef class FrameWalk:
 cdef long long int32_at(const unsigned char[::1] data, Py_ssize_t at) except? FAILED
 
 
+cpdef long long form_key(long long api_key, long long api_version, bint is_request) except? FAILED
+
+
+cdef class MessageWriter:
+    cdef readonly object messages
+    cdef readonly PieceWriter pieces
+    cdef readonly long long message_count, unread_messages
+    cdef object _ranges
+    cdef dict _plans, _tokens
+    cdef Peers _peers
+    cdef long long _stream
+
+    @cython.locals(exchange=Exchange)
+    cpdef add_exchanges(self, list exchanges)
+    @cython.locals(key=cython.longlong)
+    cdef _exchange(self, Exchange exchange)
+    @cython.locals(offset=cython.longlong, data=bytes, plan=WalkPlan, body=cython.Py_ssize_t,
+        walk=FrameWalk, is_read=cython.bint)
+    cdef _message(self, Exchange exchange, Message message, bint is_request, long long stream,
+        forwarded)
+
+
 cdef class BatchBlanker:
     cdef object _header_name
     cdef public long long blanked_batches
 
-    @cython.locals(data="const unsigned char[::1]", view="unsigned char[::1]", out=bytearray,
-        at=cython.Py_ssize_t, size=cython.Py_ssize_t)
-    cpdef blank(self, bytes field, holes=*)
+    @cython.locals(data="const unsigned char[::1]", view="unsigned char[::1]")
+    cpdef blank(self, bytes field, Py_ssize_t at, Py_ssize_t last, bytearray out, list records,
+        holes=*)
     @cython.locals(remaining_bytes=cython.Py_ssize_t, length=cython.longlong, magic=cython.int,
-        head=cython.Py_ssize_t, end=cython.longlong, crc_at=cython.Py_ssize_t, i=cython.Py_ssize_t,
+        head=cython.Py_ssize_t, end=cython.longlong, crc_at=cython.Py_ssize_t,
         is_complete=cython.bint)
     cdef Py_ssize_t _entry(self, bytes field, const unsigned char[::1] data, Py_ssize_t at,
-        bytearray out, unsigned char[::1] view, list records, holes) except -1
-    @cython.locals(attributes=cython.int, begin=cython.Py_ssize_t, count=cython.longlong)
+        Py_ssize_t last, bytearray out, unsigned char[::1] view, list records, holes) except -1
+    @cython.locals(attributes=cython.int, begin=cython.Py_ssize_t, count=cython.longlong,
+        is_control=cython.bint, is_blanked=cython.bint, is_right=cython.bint, crc=cython.ulonglong,
+        i=cython.int)
     cdef int _batch(self, bytes field, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end,
-        bytearray out) except -1
-    cpdef bint blank_records(self, bytearray records, long long count, bint is_control) except -1
+        bytearray out, unsigned char[::1] view) except -1
+    cpdef bint blank_records(self, bytearray records, Py_ssize_t begin, Py_ssize_t end,
+        long long count, bint is_control) except -1
 
 
 @cython.final
@@ -152,33 +225,46 @@ cdef class RecordWalk:
     cdef object _header_name
     cdef bytearray _bytes
     cdef unsigned char[::1] _data
-    cdef Py_ssize_t _at, _end
+    cdef Py_ssize_t _at, _last, _end
 
     @cython.locals(_i=cython.longlong)
     cdef bint walk(self, long long count, bint is_control) except -1
-    @cython.locals(last=cython.Py_ssize_t, length=cython.longlong, size=cython.longlong,
-        _i=cython.longlong)
+    @cython.locals(length=cython.longlong, size=cython.longlong, _i=cython.longlong)
     cdef bint _record(self, bint is_control) except -1
     cdef bint _content(self, bint is_control, long long control_bytes) except -1
     @cython.locals(size=cython.longlong, end=cython.Py_ssize_t)
     cdef bint _header(self) except -1
-    @cython.locals(i=cython.Py_ssize_t)
     cdef int _fill(self, long long size) except -1
     @cython.locals(byte=cython.ulonglong, value=cython.ulonglong, shift=cython.int,
         is_odd=cython.bint, is_large=cython.bint)
     cdef long long _varint(self) except? FAILED
+    cdef int _next(self) except -1
+
+
+@cython.final
+cdef class PieceWriter:
+    cdef object _file, _numbers
+    cdef bytearray _bytes
+    cdef unsigned char[::1] _buffer
+    cdef long long[::1] _cells
+    cdef Py_ssize_t _used
+    cdef readonly long long count, file_bytes, furthest
+
+    @cython.locals(size=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    cpdef add(self, long long stream, long long offset, data)
 
 
 cdef class PieceReader:
-    cdef public dict bounds, longest
+    cdef public dict bounds
     cdef const long long[::1] _offsets, _lengths, _places
-    cdef object _data
+    cdef const unsigned char[::1] _data
 
     cpdef set_pieces(self, offsets, lengths, places, data)
-    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, index=cython.Py_ssize_t,
-        end=cython.longlong, begin=cython.longlong, size=cython.longlong, at=cython.longlong,
-        start=cython.longlong, stop=cython.longlong)
-    cpdef read(self, stream, long long offset, long long length)
+    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, longest=cython.longlong,
+        index=cython.Py_ssize_t, end=cython.longlong, begin=cython.longlong, start=cython.longlong,
+        count=cython.longlong)
+    cpdef bint read(self, stream, long long offset, long long length, unsigned char[::1] to,
+        Py_ssize_t at) except -1
     @cython.locals(middle=cython.Py_ssize_t)
     cdef Py_ssize_t _first_after(self, long long offset, Py_ssize_t first,
         Py_ssize_t last) except -1
@@ -187,15 +273,30 @@ cdef class PieceReader:
 @cython.final
 cdef class OneWayStream:
     cdef readonly object number
+    cdef readonly Py_ssize_t shard
     cdef readonly long long first_packet, first_sequence, furthest
 
     @cython.locals(distance=cython.longlong, offset=cython.longlong)
     cpdef long long offset_of(self, long long sequence) except? FAILED
 
 
+cdef class StreamPayloads:
+    cdef dict _streams
+    cdef list _shards
+    cdef public long long kept_bytes
+
+    @cython.locals(streams=list, stream=OneWayStream, offset=cython.longlong, pieces=PieceReader)
+    cpdef bint find(self, bytes ends, long long sequence, long long length, long long packet,
+        unsigned char[::1] to, Py_ssize_t at, Py_ssize_t room) except -1
+    cpdef long long kept(self, OneWayStream _stream, long long _offset, long long length) except -1
+
+
+@cython.locals(stream=OneWayStream, later=OneWayStream)
+cpdef OneWayStream stream_at(list streams, long long packet)
+
+
 cdef class Addresses:
-    cdef readonly tuple ends
-    cdef readonly bytes new
+    cdef readonly bytes both, new
     cdef readonly long long sum, new_sum
 
 
@@ -210,9 +311,9 @@ cdef class PacketBytes:
 
     cdef bytes _bytes(self, Py_ssize_t at, Py_ssize_t size)
     cdef long long _byte(self, Py_ssize_t at) except? FAILED
-    @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    @cython.locals(count=cython.Py_ssize_t)
     cpdef put(self, Py_ssize_t at, bytes content)
-    @cython.locals(i=cython.Py_ssize_t)
+    @cython.locals(count=cython.Py_ssize_t)
     cpdef copy(self, Py_ssize_t begin, Py_ssize_t end)
     cpdef add_sum(self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo,
         int protocol)
@@ -229,14 +330,14 @@ cdef class PacketBytes:
 
 
 cdef class PlainPackets(PacketBytes):
-    cdef object _payloads
+    cdef StreamPayloads _payloads
     cdef bint _cuts
     cdef public HeaderCursor cursor
     cdef Py_ssize_t _cut_at
     cdef long long _packet
     cdef dict _known, _known_macs
 
-    @cython.locals(row=cython.Py_ssize_t, i=cython.Py_ssize_t)
+    @cython.locals(row=cython.Py_ssize_t)
     cdef int _write_all(self, const long long[::1] numbers, long long[::1] offsets,
         long long[::1] sizes) except -1
     @cython.locals(link_type=cython.longlong, kind=cython.longlong, header_end=cython.Py_ssize_t,
@@ -257,15 +358,15 @@ cdef class PlainPackets(PacketBytes):
     cdef Addresses _addresses(self, Py_ssize_t at, Py_ssize_t size)
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef long long _inside(self, long long kind, Addresses addresses) except? FAILED
-    @cython.locals(payload_at=cython.Py_ssize_t, length=cython.Py_ssize_t)
     cdef _tcp(self, Py_ssize_t at, Py_ssize_t end, Addresses addresses)
-    @cython.locals(sequence=cython.longlong, ports=bytes)
+    @cython.locals(length=cython.Py_ssize_t)
+    cdef _tcp_rest(self, Py_ssize_t at, Py_ssize_t payload_at, Py_ssize_t end, Addresses addresses)
+    @cython.locals(sequence=cython.longlong, ends=bytes, room=cython.Py_ssize_t,
+        place=cython.Py_ssize_t)
     cdef int _payload(self, Py_ssize_t at, Py_ssize_t payload_at, Py_ssize_t length,
         Addresses addresses) except -1
 
 
-@cython.locals(even=cython.ulonglong, odd=cython.ulonglong, i=cython.Py_ssize_t,
-    last=cython.Py_ssize_t)
 cdef long long ones_sum(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end) except? FAILED
 @cython.locals(right=cython.longlong)
 cpdef long long right_checksum(long long total, long long old_checksum) except? FAILED

@@ -15,6 +15,7 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.caches import remember
+from kanalyze.kafka.framing.frame import plain_body
 from kanalyze.kafka.records.compression import crc32c
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.header_cursor import HeaderCursor
@@ -75,41 +76,53 @@ if not cython.compiled:
     ETHERNET_LINK = 1
     MAX_HEADERS = 24
 
+    SASL_HANDSHAKE, ENVELOPE = 17, 58  # API keys
+
+    PIECE_CELLS = 4  # stream, offset, length, place in the file
+
+    def copy_bytes(
+        data: bytes | bytearray | memoryview,
+        begin: int,
+        to: bytearray | memoryview,
+        at: int,
+        count: int,
+    ) -> None:
+        """Copy ``count`` bytes, 0 or fewer for none; IndexError if either lacks some."""
+        if count > 0:
+            if min(at, begin) < 0 or max(begin - len(data), at - len(to)) > -count:
+                raise IndexError("bytes that are not there")
+            to[at : at + count] = data[begin : begin + count]
+
+    def fill_bytes(to: bytearray | memoryview, at: int, count: int, byte: int) -> None:
+        """Write the same byte ``count`` times, 0 or fewer for none; IndexError as above."""
+        if count > 0:
+            if at < 0 or count > len(to) - at:
+                raise IndexError("bytes that are not there")
+            to[at : at + count] = bytes((byte,)) * count
+
+    def sums_of_bytes(data: bytes | bytearray | memoryview, begin: int, end: int) -> int:
+        """Return the sum of the bytes at even and at odd places, the former times 256."""
+        if begin < 0 or end > len(data):
+            raise IndexError("bytes that are not there")
+        return (sum(data[begin:end:2]) << 8) + sum(data[begin + 1 : end : 2])
+
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from mmap import mmap
-    from typing import Protocol, TypeAlias
+    from typing import BinaryIO, Protocol, TypeAlias
 
     from kanalyze.anonymization.stand_ins import StandIns
+    from kanalyze.kafka.session.exchange import Exchange, Message, Peers
 
     Ranges: TypeAlias = Sequence[tuple[int, int]]
     """Begin and end of each range; the end is not included."""
 
-    class Payloads(Protocol):
-        """A source of anonymized TCP payload."""
+    class StreamRanges(Protocol):
+        """Ranges of streams."""
 
-        kept_bytes: int
-        """Bytes of the payload returned last that are kept, where packets are cut off."""
-
-        def payload(
-            self,
-            source: bytes,
-            destination: bytes,
-            ports: bytes,
-            sequence: int,
-            length: int,
-            packet: int,
-        ) -> bytes | None:
-            """Return ``length`` anonymized bytes of a stream; None if all of them are blank.
-
-            Args:
-                source: the sender's address, as in the packet.
-                destination: the receiver's address.
-                ports: the sender's and then the receiver's port, as in the packet.
-                sequence: sequence number of the first byte.
-                length: number of bytes, 1 or more.
-                packet: number of the packet.
-            """
+        def add(self, stream: int, begin: int, end: int) -> None:
+            """Add a range."""
             ...
 
     class Messages(Protocol):
@@ -117,13 +130,16 @@ if TYPE_CHECKING:
 
         known: list[dict[bytes, bytes]]
         """By rule: replacements that were made before."""
+        plans: dict[int, WalkPlan | None]
+        """How to walk messages whose form does not depend on their bytes, by :func:`form_key`."""
+
+        @property
+        def records(self) -> BatchBlanker:
+            """What blanks records fields."""
+            ...
 
         def content(self, rule: int, content: bytes) -> bytes:
             """Return the replacement for the content of a field with this rule."""
-            ...
-
-        def records(self, field: bytes, holes: Ranges) -> tuple[bytearray, list[tuple[int, int]]]:
-            """Return a records field without contents, and the ranges of its records."""
             ...
 
         def embedded(
@@ -137,10 +153,14 @@ __all__ = [
     "Addresses",
     "BatchBlanker",
     "FrameWalk",
+    "MessageWriter",
     "OneWayStream",
     "PieceReader",
+    "PieceWriter",
     "PlainPackets",
+    "StreamPayloads",
     "WalkPlan",
+    "form_key",
     "overlaps",
     "right_checksum",
 ]
@@ -158,6 +178,8 @@ LARGEST = 1 << 62
 NO_HOLE = 1 << 62
 _MAX_KNOWN: Final = 1 << 16
 """Number of address pairs that are cached."""
+_WRITTEN_AT_ONCE: Final = 1 << 20
+_FIRST_PIECES: Final = 1 << 10
 
 
 def overlaps(ranges: Ranges, begin: int, end: int) -> bool:
@@ -171,7 +193,9 @@ def overlaps(ranges: Ranges, begin: int, end: int) -> bool:
 class WalkPlan:
     """How to walk the messages of a version."""
 
-    def __init__(self, steps: array[int] | None, header_version: int, is_known: bool) -> None:
+    def __init__(
+        self, steps: array[int] | None, header_version: int, is_known: bool, head: bytes = b""
+    ) -> None:
         """Make one.
 
         Args:
@@ -179,11 +203,14 @@ class WalkPlan:
                 if the body cannot be walked.
             header_version: of the request or the response.
             is_known: whether the definition has the version of the request.
+            head: the first bytes of a request whose header may be plain (API key and version);
+                empty for responses.
         """
         self.has_steps = steps is not None
         self.steps = memoryview(steps or _NO_NUMBERS)
         self.header_version = header_version
         self.is_known = is_known
+        self.head = head
 
 
 class _UnreadableBody(Exception):
@@ -213,6 +240,7 @@ class FrameWalk:
         """Stand before the frame; for the arguments see :meth:`.MessageAnonymizer.message`."""
         self._messages = messages
         self._known = messages.known
+        self._blanker = messages.records
         self._bytes = data
         self._data = data
         self._size = len(data)
@@ -318,8 +346,8 @@ class FrameWalk:
         self._copied = self._at = self._at + size
 
     def _flush(self) -> None:
-        for at in range(self._copied, min(self._at, self._size)):
-            self._out[at] = self._data[at]
+        count = min(self._at, self._size) - self._copied
+        copy_bytes(self._data, self._copied, self._out, self._copied, count)
         self._copied = self._at
 
     def _need(self, size: int) -> None:
@@ -388,20 +416,17 @@ class FrameWalk:
     def _fill(self, size: int) -> None:
         """Blank the next ``size`` bytes."""
         self._flush()
-        end = self._at + size
-        for at in range(self._at, end):
-            self._out[at] = FILL
-        self._copied = self._at = end
+        fill_bytes(self._out, self._at, size, FILL)
+        self._copied = self._at = self._at + size
 
     def _records(self, size: int) -> None:
         at = self._at
         holes: Sequence[tuple[int, int]] = ()
         if at + size > self._first_hole:
             holes = holes_within(self._holes, at, at + size)
-        blanked, records = self._messages.records(self._bytes[at : at + size], holes)
-        for begin, end in records:
-            self.records.append((at + begin, at + end))
-        self._put(blanked, size)
+        self._flush()
+        self._blanker.blank(self._bytes, at, at + size, self.out, self.records, holes)
+        self._copied = self._at = at + size
 
     # -- bodies -----------------------------------------------------------------------------------
 
@@ -493,11 +518,9 @@ class FrameWalk:
 
 
 def holes_within(holes: Ranges, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return the ranges that are between two positions, counted from the first."""
+    """Return the parts of ranges that are between two positions."""
     return [
-        (max(first - begin, 0), min(last, end) - begin)
-        for first, last in holes
-        if first < end and last > begin
+        (max(first, begin), min(last, end)) for first, last in holes if first < end and last > begin
     ]
 
 
@@ -505,6 +528,116 @@ def int32_at(data: bytes | memoryview, at: int) -> int:
     """Read a signed number of four bytes."""
     number = data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
     return number - 0x1_0000_0000 if number >= 0x8000_0000 else number
+
+
+def form_key(api_key: int, api_version: int, is_request: bool) -> int:
+    """Return a number for the messages of an API and a version."""
+    return (api_key << 16 | (api_version & 0xFFFF)) << 1 | is_request
+
+
+class MessageWriter:
+    """Writes the anonymized messages of exchanges; subclasses write those that are rare.
+
+    Attributes:
+        pieces: where they are written to.
+        message_count: number of messages so far.
+        unread_messages: number of those whose body could not be read; the whole body is blank.
+    """
+
+    def __init__(
+        self, messages: Messages, pieces: PieceWriter, ranges: StreamRanges | None
+    ) -> None:
+        """Write to ``pieces``; the ranges of records to ``ranges``, if these are asked for."""
+        self.messages = messages
+        self.pieces = pieces
+        self.message_count = 0
+        self.unread_messages = 0
+        self._ranges = ranges
+        self._plans = messages.plans
+        self._peers: Peers | None = None
+        self._stream = 0
+        self._tokens: dict[tuple[int, int], tuple[int, int | None]] = {}
+
+    def add_exchanges(self, exchanges: list[Exchange]) -> None:
+        """Write the messages of exchanges, whose bytes are discarded then."""
+        self._peers = None  # the connection may have been closed since
+        for exchange in exchanges:
+            self._exchange(exchange)
+
+    def connection(self, peers: Peers) -> tuple[int, dict[tuple[int, int], tuple[int, int | None]]]:
+        """Return the number of the client's stream of a connection, and frames that may be tokens.
+
+        These are by direction and stream offset.
+        """
+        raise NotImplementedError
+
+    def rare_exchange(self, exchange: Exchange) -> tuple[int, int] | None:
+        """Note what a SaslHandshake says; return key and version of the request in an Envelope."""
+        raise NotImplementedError
+
+    def other_message(
+        self,
+        exchange: Exchange,
+        message: Message,
+        is_request: bool,
+        forwarded: tuple[int, int] | None,
+    ) -> tuple[bytes | bytearray, Ranges, bool]:
+        """Return a message that is not whole, or has no plain header.
+
+        Also return the ranges of its records, and whether its body could be read.
+        """
+        raise NotImplementedError
+
+    def _exchange(self, exchange: Exchange) -> None:
+        if exchange.peers is not self._peers:
+            self._peers = exchange.peers
+            self._stream, self._tokens = self.connection(exchange.peers)
+        if exchange.wire != "kafka":
+            return
+        key = exchange.key
+        forwarded = None
+        if key in (SASL_HANDSHAKE, ENVELOPE):
+            forwarded = self.rare_exchange(exchange)
+        if exchange.request is not None:
+            self._message(exchange, exchange.request, True, self._stream, None)
+        if exchange.response is not None:
+            self._message(exchange, exchange.response, False, self._stream ^ 1, forwarded)
+
+    def _message(
+        self,
+        exchange: Exchange,
+        message: Message,
+        is_request: bool,
+        stream: int,
+        forwarded: tuple[int, int] | None,
+    ) -> None:
+        offset = message.stream_offset
+        if self._tokens:
+            self._tokens.pop((stream & 1, offset), None)
+        self.message_count += 1
+        data = message.data
+        plan: WalkPlan | None = None
+        body = 0
+        if data is not None:
+            plan = self._plans.get(form_key(exchange.key, exchange.key_version, is_request))
+            if plan is not None:
+                body = plain_body(data, plan.head, plan.header_version)
+        content: bytes | bytearray
+        records: Ranges
+        if data is not None and body:
+            walk = FrameWalk(self.messages, data, (), forwarded)
+            is_read = walk.rewrite(plan, body, is_request)
+            content, records = walk.out, walk.records
+        else:
+            content, records, is_read = self.other_message(exchange, message, is_request, forwarded)
+        message.data = message.pieces = None
+        if not is_read:
+            self.unread_messages += 1
+        self.pieces.add(stream, offset, content)
+        if self._ranges is not None:
+            for begin, end in records:
+                if begin < end:
+                    self._ranges.add(stream, offset + begin, offset + end)
 
 
 # -- records --------------------------------------------------------------------------------------
@@ -522,37 +655,47 @@ class BatchBlanker:
         self._header_name = header_name
         self.blanked_batches = 0
 
-    def blank(self, field: bytes, holes: Ranges = ()) -> tuple[bytearray, list[tuple[int, int]]]:
-        """Return a records field without contents, and the ranges of its records.
+    def blank(
+        self,
+        field: bytes,
+        at: int,
+        last: int,
+        out: bytearray,
+        records: list[tuple[int, int]],
+        holes: Ranges = (),
+    ) -> None:
+        """Write a records field without contents.
 
-        ``holes`` are the ranges of missing bytes. A batch with a hole keeps only its header.
+        Args:
+            field: bytes that have it.
+            at: where it begins.
+            last: where it ends.
+            out: it is written to the same place here, where all is zero so far.
+            records: the ranges of its records are added.
+            holes: the ranges of missing bytes. A batch with a hole keeps only its header.
         """
-        size = len(field)
         data = field
-        out = bytearray(size)
         view = out
-        records: list[tuple[int, int]] = []
-        at = 0
-        while at < size:
-            if holes and overlaps(holes, at, min(at + BATCH_HEADER_BYTES, size)):
+        while at < last:
+            if holes and overlaps(holes, at, min(at + BATCH_HEADER_BYTES, last)):
                 break  # without this header, it is unknown where the next batch begins
-            at = self._entry(field, data, at, out, view, records, holes)
+            at = self._entry(field, data, at, last, out, view, records, holes)
             if not at:
                 break
-        return out, records
 
     def _entry(
         self,
         field: bytes,
         data: bytes,
         at: int,
+        last: int,
         out: bytearray,
         view: bytearray,
         records: list[tuple[int, int]],
         holes: Ranges,
     ) -> int:
         """Blank the batch or message at ``at``; return its end, or 0 if no other can follow it."""
-        remaining_bytes = len(data) - at
+        remaining_bytes = last - at
         if remaining_bytes < MESSAGE_HEAD_BYTES:
             return 0
         length = int32_at(data, at + 8)
@@ -563,60 +706,57 @@ class BatchBlanker:
             return 0
         head = BATCH_HEADER_BYTES if magic == 2 else MESSAGE_HEAD_BYTES + 8 * magic
         if remaining_bytes < head:
-            for i in range(at, at + ENTRY_HEAD_BYTES):
-                view[i] = data[i]
+            copy_bytes(data, at, view, at, ENTRY_HEAD_BYTES)
             view[at + MAGIC_AT] = magic
             return 0
-        for i in range(at, at + head):
-            view[i] = data[i]
+        copy_bytes(data, at, view, at, head)
         end = at + ENTRY_HEAD_BYTES + length
         # Readers look at this many bytes of every entry, even if some of them are records.
-        records.append((min(at + BATCH_HEADER_BYTES, end), min(end, len(data))))
-        is_complete = end <= len(data) and not (holes and overlaps(holes, at, end))
+        records.append((min(at + BATCH_HEADER_BYTES, end), min(end, last)))
+        is_complete = end <= last and not (holes and overlaps(holes, at, end))
         if not is_complete:
             # The batch is cut off or has a hole: its checksum cannot be calculated.
             crc_at = CRC_AT if magic == 2 else OLD_CRC_AT
-            for i in range(at + crc_at, at + crc_at + 4):
-                view[i] = 0
-            return end if end <= len(data) else 0
+            fill_bytes(view, at + crc_at, 4, 0)
+            return end if end <= last else 0
         if magic == 2:
-            self._batch(field, data, at, end, out)
+            self._batch(field, data, at, end, out, view)
         else:
             out[at:end] = self.message(field[at:end])
         return end
 
     def _batch(
-        self,
-        field: bytes,
-        data: bytes,
-        at: int,
-        end: int,
-        out: bytearray,
+        self, field: bytes, data: bytes, at: int, end: int, out: bytearray, view: bytearray
     ) -> None:
         attributes = data[at + CRC_FROM + 1]
         count = int32_at(data, at + COUNT_AT)
+        is_control = attributes & CONTROL != 0
         begin = at + BATCH_HEADER_BYTES
-        packed = field[begin:end]
         if attributes & CODEC:
-            blanked = self.repacked(attributes & CODEC, packed, count, bool(attributes & CONTROL))
+            packed = self.repacked(attributes & CODEC, field[begin:end], count, is_control)
+            is_blanked = packed is not None
+            if packed is not None:
+                out[begin:end] = packed
         else:
-            records = bytearray(packed)
-            is_blanked = self.blank_records(records, count, attributes & CONTROL != 0)
-            blanked = records if is_blanked else None
-        if blanked is None:
+            copy_bytes(data, begin, view, begin, end - begin)
+            is_blanked = self.blank_records(out, begin, end, count, is_control)
+            if not is_blanked:
+                fill_bytes(view, begin, end - begin, 0)
+        if not is_blanked:
             self.blanked_batches += 1
-        else:
-            out[begin:end] = blanked
         is_right = crc32c(field, at + CRC_FROM, end) == int32_at(data, at + CRC_AT) & 0xFFFFFFFF
         crc = crc32c(out, at + CRC_FROM, end)
         if not is_right:
             crc ^= 0xFFFFFFFF
-        out[at + CRC_AT : at + CRC_FROM] = crc.to_bytes(4)
+        for i in range(4):
+            view[at + CRC_AT + i] = crc >> (24 - 8 * i) & 0xFF
 
-    def blank_records(self, records: bytearray, count: int, is_control: bool) -> bool:
+    def blank_records(
+        self, records: bytearray, begin: int, end: int, count: int, is_control: bool
+    ) -> bool:
         """Blank keys, values and headers of records in place; return false if they are none."""
         try:
-            return RecordWalk(records, self._header_name).walk(count, is_control)
+            return RecordWalk(records, begin, end, self._header_name).walk(count, is_control)
         except IndexError:
             return False
 
@@ -634,12 +774,15 @@ class BatchBlanker:
 class RecordWalk:
     """Goes over the records of a batch of magic 2, and blanks them in place."""
 
-    def __init__(self, records: bytearray, header_name: Callable[[bytes], bytes]) -> None:
+    def __init__(
+        self, records: bytearray, begin: int, last: int, header_name: Callable[[bytes], bytes]
+    ) -> None:
         self._header_name = header_name
         self._bytes = records
         self._data = records
-        self._at = 0
-        self._end = 0
+        self._at = begin
+        self._last = last
+        self._end = begin
 
     def walk(self, count: int, is_control: bool) -> bool:
         """Blank ``count`` records; return false if they do not follow the format.
@@ -649,12 +792,11 @@ class RecordWalk:
         for _i in range(count):
             if not self._record(is_control):
                 return False
-        return self._at == len(self._data)
+        return self._at == self._last
 
     def _record(self, is_control: bool) -> bool:
-        last = len(self._data)
         length = self._varint()
-        if length < 0 or length > last - self._at:
+        if length < 0 or length > self._last - self._at:
             return False
         self._end = self._at + length
         self._at += 1
@@ -700,21 +842,18 @@ class RecordWalk:
         return True
 
     def _fill(self, size: int) -> None:
-        for i in range(self._at, self._at + size):
-            self._data[i] = FILL
+        fill_bytes(self._data, self._at, size, FILL)
         self._at += size
 
     def _varint(self) -> int:
         """Read a zigzag varint; one beyond :data:`LARGEST` counts as that."""
-        byte = self._data[self._at]
-        self._at += 1
+        byte = self._next()
         is_odd = byte & 1 != 0
         value = byte & 0x7F
         is_large = False
         shift = 7
         while byte >= 0x80:
-            byte = self._data[self._at]
-            self._at += 1
+            byte = self._next()
             if shift < 63:
                 value |= (byte & 0x7F) << shift
             elif byte & 0x7F:
@@ -726,21 +865,79 @@ class RecordWalk:
             return -LARGEST if is_odd else LARGEST
         return -(value >> 1) - 1 if is_odd else value >> 1
 
+    def _next(self) -> int:
+        if self._at >= self._last:
+            raise IndexError("the records end")
+        self._at += 1
+        return self._data[self._at - 1]
+
 
 # -- streams --------------------------------------------------------------------------------------
+
+
+class PieceWriter:
+    """Writes pieces of streams to a file, many at a time.
+
+    Attributes:
+        count: number of pieces.
+        file_bytes: bytes of all of them.
+        furthest: the end of the piece that is furthest in its stream.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._bytes = bytearray(_WRITTEN_AT_ONCE)
+        self._buffer = self._bytes
+        self._used = 0
+        self._numbers = array("q", [0]) * (PIECE_CELLS * _FIRST_PIECES)
+        self._cells = memoryview(self._numbers)
+        self.count = 0
+        self.file_bytes = 0
+        self.furthest = 0
+
+    def add(self, stream: int, offset: int, data: bytes | bytearray) -> None:
+        """Add bytes at an offset of a stream."""
+        size = len(data)
+        if size > len(self._buffer) - self._used:
+            self.flush()
+        if size > len(self._buffer):
+            self._file.write(data)
+        else:
+            copy_bytes(data, 0, self._buffer, self._used, size)
+            self._used += size
+        at = PIECE_CELLS * self.count
+        if at == len(self._cells):
+            self._numbers = self._numbers + array("q", [0]) * at
+            self._cells = memoryview(self._numbers)
+        self._cells[at] = stream
+        self._cells[at + 1] = offset
+        self._cells[at + 2] = size
+        self._cells[at + 3] = self.file_bytes
+        self.count += 1
+        self.file_bytes += size
+        self.furthest = max(self.furthest, offset + size)
+
+    def flush(self) -> None:
+        """Write all to the file."""
+        self._file.write(memoryview(self._bytes)[: self._used])
+        self._file.flush()
+        self._used = 0
+
+    def cells(self) -> array[int]:
+        """Return four numbers for each piece: its stream and offset, its size, its place."""
+        return self._numbers[: PIECE_CELLS * self.count]
 
 
 class PieceReader:
     """Reads pieces of streams, which are sorted by stream and offset.
 
     Attributes:
-        bounds: index of the first piece of each stream, and of the first after them.
-        longest: size of the longest piece of each stream.
+        bounds: index of the first piece of each stream, of the first after them, and the size of
+            the longest piece.
     """
 
     def __init__(self) -> None:
-        self.bounds: dict[int, tuple[int, int]] = {}
-        self.longest: dict[int, int] = {}
+        self.bounds: dict[int, tuple[int, int, int]] = {}
         self.set_pieces(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, b"")
 
     def set_pieces(
@@ -750,33 +947,41 @@ class PieceReader:
         self._offsets = memoryview(offsets)
         self._lengths = memoryview(lengths)
         self._places = memoryview(places)
-        self._data = data
+        self._data = memoryview(data)
 
-    def read(self, stream: int, offset: int, length: int) -> bytes | None:
-        """Return bytes of a stream, zeros where nothing was added; None if there is nothing."""
+    def read(self, stream: int, offset: int, length: int, to: bytearray, at: int) -> bool:
+        """Write bytes of a stream where all is zero; return false if the stream has none.
+
+        What was never added stays zero.
+
+        Args:
+            stream: the stream.
+            offset: of the first byte.
+            length: number of bytes.
+            to: where to write them.
+            at: the place of the first.
+        """
         bounds = self.bounds.get(stream)
         if bounds is None:
-            return None
-        first, last = bounds
+            return False
+        first, last, longest = bounds
         end = offset + length
         index = max(self._first_after(offset, first, last) - 1, first)
         begin = self._offsets[index]
-        size = self._lengths[index]
-        if begin <= offset and end <= begin + size:
-            at = self._places[index] + offset - begin
-            return bytes(self._data[at : at + length])
-        data = bytearray(length)
+        if begin <= offset and end <= begin + self._lengths[index]:
+            copy_bytes(self._data, self._places[index] + offset - begin, to, at, length)
+            return True
         # A piece that began before may be longer than those after it.
-        index = self._first_after(offset - self.longest[stream] - 1, first, last)
+        index = self._first_after(offset - longest - 1, first, last)
         while index < last and self._offsets[index] < end:
             begin = self._offsets[index]
             start = max(begin, offset)
-            stop = min(begin + self._lengths[index], end)
-            if start < stop:
-                at = self._places[index] + start - begin
-                data[start - offset : stop - offset] = self._data[at : at + stop - start]
+            count = min(begin + self._lengths[index], end) - start
+            copy_bytes(
+                self._data, self._places[index] + start - begin, to, at + start - offset, count
+            )
             index += 1
-        return bytes(data)
+        return True
 
     def _first_after(self, offset: int, first: int, last: int) -> int:
         """Return the index of the first of some pieces that begins after an offset."""
@@ -793,14 +998,16 @@ class OneWayStream:
     """What one end of a connection sends.
 
     Attributes:
-        number: that of the stream.
+        number: that of the stream in its shard.
+        shard: the shard of its connection.
         first_packet: number of the connection's first packet.
         first_sequence: sequence number of its first byte.
         furthest: the furthest offset so far.
     """
 
-    def __init__(self, number: int, first_packet: int, first_sequence: int) -> None:
+    def __init__(self, number: int, first_packet: int, first_sequence: int, shard: int = 0) -> None:
         self.number = number
+        self.shard = shard
         self.first_packet = first_packet
         self.first_sequence = first_sequence
         self.furthest = 0
@@ -818,6 +1025,72 @@ class OneWayStream:
         return offset
 
 
+class StreamPayloads:
+    """A source of anonymized TCP payload.
+
+    Attributes:
+        kept_bytes: bytes of the payload found last that are kept, where packets are cut off.
+    """
+
+    def __init__(
+        self, streams: dict[bytes, list[OneWayStream]], shards: Sequence[PieceReader]
+    ) -> None:
+        """Find payload.
+
+        Args:
+            streams: by addresses of sender and receiver, and then their ports, as in packets, in
+                the order of their first packets.
+            shards: the pieces of the streams of each shard.
+        """
+        self._streams = streams
+        self._shards = [*shards]
+        self.kept_bytes = 0
+
+    def find(
+        self,
+        ends: bytes,
+        sequence: int,
+        length: int,
+        packet: int,
+        to: bytearray,
+        at: int,
+        room: int,
+    ) -> bool:
+        """Write the anonymized payload of a packet; return false if all of it is blank.
+
+        Args:
+            ends: addresses and ports, as in the packet.
+            sequence: sequence number of the first byte.
+            length: number of bytes on the wire, 1 or more.
+            packet: number of the packet.
+            to: where to write it, where all is zero.
+            at: the place of the first byte.
+            room: number of bytes to write.
+        """
+        streams = self._streams.get(ends)
+        if streams is None:
+            return False
+        stream = stream_at(streams, packet)
+        offset = stream.offset_of(sequence)
+        self.kept_bytes = self.kept(stream, offset, length)
+        pieces = self._shards[stream.shard]
+        return pieces.read(stream.number, offset, min(length, room), to, at)
+
+    def kept(self, _stream: OneWayStream, _offset: int, length: int) -> int:
+        """Return how many bytes of a payload are kept, where packets are cut off."""
+        return length
+
+
+def stream_at(streams: list[OneWayStream], packet: int) -> OneWayStream:
+    """Return the stream that a packet belongs to, of those between the same ends."""
+    stream = streams[0]
+    for later in streams:
+        if later.first_packet > packet:
+            break
+        stream = later
+    return stream
+
+
 # -- packets --------------------------------------------------------------------------------------
 
 
@@ -827,8 +1100,8 @@ class Addresses:
     def __init__(self, both: bytes, stand_ins: StandIns) -> None:
         """Make them of both addresses, one after the other."""
         half = len(both) // 2
-        self.ends = both[:half], both[half:]
-        self.new = b"".join(map(stand_ins.address, self.ends))
+        self.both = both
+        self.new = stand_ins.address(both[:half]) + stand_ins.address(both[half:])
         self.sum = ones_sum(both, 0, len(both))
         self.new_sum = ones_sum(self.new, 0, len(both))
 
@@ -860,14 +1133,13 @@ class PacketBytes:
 
     def put(self, at: int, content: bytes) -> None:
         """Write bytes of the packet."""
-        end = min(at + len(content), self._size)
-        for i in range(at, end):
-            self._to[self._out_at + i] = content[i - at]
+        count = min(len(content), self._size - at)
+        copy_bytes(content, 0, self._to, self._out_at + at, count)
 
     def copy(self, begin: int, end: int) -> None:
         """Keep bytes of the packet."""
-        for i in range(begin, min(end, self._size)):
-            self._to[self._out_at + i] = self._from[self.begin_at + i]
+        count = min(end, self._size) - begin
+        copy_bytes(self._from, self.begin_at + begin, self._to, self._out_at + begin, count)
 
     def _bytes(self, at: int, size: int) -> bytes:
         if at + size > self._size:
@@ -950,7 +1222,9 @@ class PlainPackets(PacketBytes):
         cursor: a position among the headers, counted from the first byte of the batch.
     """
 
-    def __init__(self, stand_ins: StandIns, payloads: Payloads, *, cuts: bool = False) -> None:
+    def __init__(
+        self, stand_ins: StandIns, payloads: StreamPayloads, *, cuts: bool = False
+    ) -> None:
         """Take payload from ``payloads``; ``cuts``: whether it may say where to cut packets off."""
         super().__init__(stand_ins)
         self._payloads = payloads
@@ -988,8 +1262,7 @@ class PlainPackets(PacketBytes):
             offsets[row] = self._out_at
             self._write(row)
             if 0 <= self._cut_at < self._size:
-                for i in range(self._out_at + self._cut_at, self._out_at + self._size):
-                    self._to[i] = 0
+                fill_bytes(self._to, self._out_at + self._cut_at, self._size - self._cut_at, 0)
                 self._size = self._cut_at
             sizes[row] = self._size
             self._out_at += self._size
@@ -1126,10 +1399,14 @@ class PlainPackets(PacketBytes):
     def _tcp(self, at: int, end: int, addresses: Addresses) -> None:
         if at + TCP_BYTES > self._size:
             return
-        payload_at = at + (self._byte(at + 12) >> 4) * 4
         self.copy(at, at + 16)
         self.copy(at + 18, at + 20)
-        self.add_sum(at, end, 16, addresses, TCP_PROTOCOL)
+        self._tcp_rest(at, at + (self._byte(at + 12) >> 4) * 4, end, addresses)
+        # Nothing is inside, so it need not be noted.
+        self._write_sum(at, end, 16, addresses, TCP_PROTOCOL)
+
+    def _tcp_rest(self, at: int, payload_at: int, end: int, addresses: Addresses) -> None:
+        """Write the options and the payload."""
         length = end - payload_at
         if payload_at < at + TCP_BYTES or length < 0 or payload_at > self._size:
             return
@@ -1147,10 +1424,10 @@ class PlainPackets(PacketBytes):
         sequence = self._word(at + 4) << 16 | self._word(at + 6)
         if self._byte(at + 13) & SYN:
             sequence += 1
-        ports = self._bytes(at, 4)
-        payload = self._payloads.payload(*addresses.ends, ports, sequence, length, self._packet)
-        if payload is not None:
-            self.put(payload_at, payload)
+        ends = addresses.both + self._bytes(at, 4)
+        room = self._size - payload_at
+        place = self._out_at + payload_at
+        if self._payloads.find(ends, sequence, length, self._packet, self._to, place, room):
             if self._cuts:
                 self._cut_at = payload_at + self._payloads.kept_bytes
         elif length == ALERT_BYTES and _CLEAR_ALERT.fullmatch(
@@ -1161,14 +1438,7 @@ class PlainPackets(PacketBytes):
 
 def ones_sum(data: bytes | bytearray | memoryview, begin: int, end: int) -> int:
     """Return the ones' complement sum of the 16-bit words; 0, not 65535, for both forms of zero."""
-    even = odd = 0
-    last = end - 1
-    for i in range(begin, last, 2):
-        even += data[i]
-        odd += data[i + 1]
-    if (end - begin) & 1:
-        even += data[last]
-    return ((even << 8) + odd) % ONES
+    return sums_of_bytes(data, begin, end) % ONES
 
 
 def right_checksum(total: int, old_checksum: int) -> int:

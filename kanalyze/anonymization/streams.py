@@ -15,7 +15,7 @@ from __future__ import annotations
 import mmap
 from array import array
 from bisect import bisect_left
-from operator import add
+from itertools import pairwise
 from socket import AF_INET, AF_INET6, inet_pton
 from struct import Struct
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 
 from kanalyze.anonymization.contents import anonymous_prefix, raw_token
-from kanalyze.anonymization.rewriting import OneWayStream, PieceReader
+from kanalyze.anonymization.rewriting import (
+    PIECE_CELLS,
+    MessageWriter,
+    OneWayStream,
+    PieceReader,
+    PieceWriter,
+    StreamPayloads,
+)
 from kanalyze.common.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -31,10 +38,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kanalyze.anonymization.messages import AnonymousMessage, MessageAnonymizer
+    from kanalyze.anonymization.messages import MessageAnonymizer
     from kanalyze.anonymization.stand_ins import StandIns
     from kanalyze.kafka.schema.catalog import Kind
-    from kanalyze.kafka.session.exchange import Exchange, Message
+    from kanalyze.kafka.session.exchange import Exchange, Message, Peers
     from kanalyze.model.streams import TokenBytes
     from kanalyze.model.tcp import Endpoint, TcpConnection
     from kanalyze.runtime.stages import BatchEvents
@@ -49,70 +56,30 @@ __all__ = [
 ]
 
 
-class PieceColumns(NamedTuple):
-    """Pieces of streams, whose bytes are in a file."""
-
-    streams: array[int]
-    offsets: array[int]
-    lengths: array[int]
-    places: array[int]
-    """Positions in the file."""
-    longest: dict[int, int]
-    """Size of the longest piece of each stream."""
-    file_bytes: int
-
-
 class StreamPieces(PieceReader):
-    """Pieces of streams; all are added before the first is read."""
+    """Pieces of streams that a :class:`.PieceWriter` wrote to a file."""
 
-    def __init__(self, file: BinaryIO, columns: PieceColumns | None = None) -> None:
-        """Write pieces to a file; or read those that another process wrote to it."""
+    def __init__(self, file: BinaryIO, cells: array[int]) -> None:
+        """Read the pieces that ``cells`` of the writer tell of."""
         super().__init__()
-        self._file = file
-        if columns is None:
-            columns = PieceColumns(array("q"), array("q"), array("q"), array("q"), {}, 0)
-        self._streams, self._added = columns.streams, columns[1:4]
-        self.longest, self._written = columns.longest, columns.file_bytes
         self._mapped: mmap.mmap | None = None
-
-    def add(self, stream: int, offset: int, data: bytes | bytearray) -> None:
-        """Add bytes at an offset of a stream."""
-        self._file.write(data)
-        offsets, lengths, places = self._added
-        self._streams.append(stream)
-        offsets.append(offset)
-        lengths.append(len(data))
-        places.append(self._written)
-        self._written += len(data)
-        if len(data) > self.longest.get(stream, 0):
-            self.longest[stream] = len(data)
-
-    def columns(self) -> PieceColumns:
-        """Return the pieces, which are in the file then."""
-        self._file.flush()
-        return PieceColumns(self._streams, *self._added, self.longest, self._written)
-
-    @property
-    def furthest(self) -> int:
-        """The end of the piece that is furthest in its stream, before :meth:`sort`."""
-        offsets, lengths, _ = self._added
-        return max(map(add, offsets, lengths), default=0)
-
-    def sort(self) -> None:
-        """Prepare for :meth:`read`, after the last :meth:`add`."""
-        self._file.flush()
-        if not self._written:
-            return
-        self._mapped = mmap.mmap(self._file.fileno(), self._written, access=mmap.ACCESS_READ)
-        order, self.bounds = _sorted(self._streams, self._added[0])
-        self._streams = array("q")
-        offsets, lengths, places = (_reordered(column, order) for column in self._added)
-        self._added = offsets, lengths, places
-        self.set_pieces(*self._added, self._mapped)
+        table = np.frombuffer(cells, np.int64).reshape(-1, PIECE_CELLS)
+        table = table[np.lexsort((table[:, 1], table[:, 0]))]
+        offsets, lengths, places = (array("q", table[:, at].tobytes()) for at in (1, 2, 3))
+        self.bounds = {
+            stream: (first, last, int(table[first:last, 2].max()))
+            for stream, (first, last) in _bounds(table[:, 0]).items()
+        }
+        if any(lengths):
+            self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self.set_pieces(offsets, lengths, places, self._mapped)
+        else:
+            self.set_pieces(offsets, lengths, places, b"")
 
     def close(self) -> None:
         """Discard the pieces; after that, the file may be closed."""
         self.bounds = {}
+        self.set_pieces(array("q"), array("q"), array("q"), b"")
         if self._mapped is not None:
             self._mapped.close()
 
@@ -154,15 +121,16 @@ def _sorted(
     streams: array[int], offsets: array[int]
 ) -> tuple[NDArray[np.int64], dict[int, tuple[int, int]]]:
     """Return the order by stream and offset, and begin and end of each stream in that order."""
-    if not streams:
-        return np.empty(0, np.int64), {}
     numbers = np.frombuffer(streams, np.int64)
     order = np.lexsort((np.frombuffer(offsets, np.int64), numbers))
-    ordered = numbers[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
-    ends = np.append(starts[1:], len(order))
-    bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-    return order, dict(zip(ordered[starts].tolist(), bounds, strict=True))
+    return order, _bounds(numbers[order])
+
+
+def _bounds(streams: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
+    """Return begin and end of each stream, whose numbers rise."""
+    numbers, starts = np.unique(streams, return_index=True)
+    bounds = pairwise((*starts.tolist(), len(streams)))
+    return dict(zip(numbers.tolist(), bounds, strict=True))
 
 
 def _reordered(column: array[int], order: NDArray[np.int64]) -> array[int]:
@@ -170,30 +138,28 @@ def _reordered(column: array[int], order: NDArray[np.int64]) -> array[int]:
 
 
 class StreamPlaces:
-    """Finds the stream that a packet belongs to, and the packet's stream offset."""
+    """The streams between the same ends, by time, as :class:`.StreamPayloads` takes them."""
 
     def __init__(self) -> None:
-        self._streams: dict[bytes, list[OneWayStream]] = {}
+        self.streams: dict[bytes, list[OneWayStream]] = {}
 
     def rows(self) -> Iterator[tuple[bytes, int, int, int]]:
         """Yield the ends, the number, the first packet and sequence number of each stream."""
-        for ends, streams in self._streams.items():
+        for ends, streams in self.streams.items():
             for each in streams:
                 yield ends, each.number, each.first_packet, each.first_sequence
 
-    def add_rows(
-        self, rows: Iterable[tuple[bytes, int, int, int]], shard: int, shards: int
-    ) -> None:
-        """Add streams of a shard: the numbers times ``shards``, plus ``shard``, become theirs."""
-        for ends, number, *first in rows:
-            stream = OneWayStream(number * shards + shard, *first)
-            self._streams.setdefault(ends, []).append(stream)
+    def add_rows(self, rows: Iterable[tuple[bytes, int, int, int]], shard: int) -> None:
+        """Add the streams of a shard."""
+        for ends, number, packet, sequence in rows:
+            stream = OneWayStream(number, packet, sequence, shard)
+            self.streams.setdefault(ends, []).append(stream)
 
     def add(self, connection: TcpConnection) -> None:
         """Add both streams of a connection whose first sequence numbers are known."""
         one, other = map(_packed, connection.endpoints)
         for direction, key in ((0, _key(one, other)), (1, _key(other, one))):
-            self._streams.setdefault(key, []).append(
+            self.streams.setdefault(key, []).append(
                 OneWayStream(
                     2 * connection.serial + direction,
                     connection.first_packet or 0,
@@ -203,22 +169,8 @@ class StreamPlaces:
 
     def sort(self) -> None:
         """Sort the connections of each address pair by time, after the last :meth:`add`."""
-        for streams in self._streams.values():
+        for streams in self.streams.values():
             streams.sort(key=lambda stream: stream.first_packet)
-
-    def find(
-        self, source: bytes, destination: bytes, ports: bytes, sequence: int, packet: int
-    ) -> tuple[int, int] | None:
-        """Return the number of the stream and the offset in it; None if the stream is unknown."""
-        streams = self._streams.get(source + destination + ports)
-        if streams is None:
-            return None
-        stream = streams[0]
-        for later in streams[1:]:
-            if later.first_packet > packet:
-                break
-            stream = later
-        return stream.number, stream.offset_of(sequence)
 
 
 def _packed(end: Endpoint) -> tuple[bytes, bytes]:
@@ -233,7 +185,6 @@ def _key(source: tuple[bytes, bytes], destination: tuple[bytes, bytes]) -> bytes
 _NEVER_WRAPS_BYTES: Final = 1 << 30
 _PREFIX_BYTES: Final = 4
 _SASL_HANDSHAKE: Final = 17
-_ENVELOPE: Final = 58
 _MAX_CLIENT_ID_BYTES: Final = 0x7FFF
 _size: Final = Struct(">i").pack
 _response_head: Final = Struct(">ii").pack
@@ -244,7 +195,8 @@ _int16: Final = Struct(">h")
 class FoundMessages(NamedTuple):
     """What the first pass found in a shard of the connections."""
 
-    pieces: PieceColumns
+    pieces: array[int]
+    """See :meth:`.PieceWriter.cells`."""
     places: list[tuple[bytes, int, int, int]]
     """See :meth:`StreamPlaces.rows`."""
     records: StreamRanges
@@ -261,50 +213,34 @@ class FoundMessages(NamedTuple):
     """Bytes of all packets, those of other shards too."""
 
 
-class FoundStreams:
-    """Returns the anonymized payload of packets, from what was found in all shards."""
+class FoundStreams(StreamPayloads):
+    """The anonymized payload of packets, from what was found in all shards."""
 
     def __init__(
         self, found: Sequence[FoundMessages], files: Sequence[BinaryIO], *, strips_records: bool
     ) -> None:
         """Read the pieces of each shard from its file."""
+        places = StreamPlaces()
+        for shard, each in enumerate(found):
+            places.add_rows(each.places, shard)
+        places.sort()
         self._pieces = [
             StreamPieces(file, each.pieces) for file, each in zip(files, found, strict=True)
         ]
-        self._records = [each.records for each in found]
-        self._strips_records = strips_records
-        self._places = StreamPlaces()
-        for shard, each in enumerate(found):
-            self._places.add_rows(each.places, shard, len(found))
-        self._places.sort()
-        for pieces, records in zip(self._pieces, self._records, strict=True):
-            pieces.sort()
+        super().__init__(places.streams, self._pieces)
+        self._records = [each.records for each in found] if strips_records else []
+        for records in self._records:
             records.sort()
         self.may_wrap = any(
             max(each.furthest, each.wire_bytes) >= _NEVER_WRAPS_BYTES for each in found
         )
         """Whether a stream may have so many bytes that a sequence number is in it twice."""
-        self.kept_bytes = 0
-        """Bytes of the payload returned last to keep, if records are to be left out."""
 
-    def payload(
-        self,
-        source: bytes,
-        destination: bytes,
-        ports: bytes,
-        sequence: int,
-        length: int,
-        packet: int,
-    ) -> bytes | None:
-        """See :class:`~kanalyze.anonymization.rewriting.Payloads`."""
-        place = self._places.find(source, destination, ports, sequence, packet)
-        if place is None:
-            return None
-        number, offset = place
-        stream, shard = divmod(number, len(self._pieces))
-        if self._strips_records:
-            self.kept_bytes = self._records[shard].without_end(stream, offset, length)
-        return self._pieces[shard].read(stream, offset, length)
+    def kept(self, stream: OneWayStream, offset: int, length: int) -> int:
+        """Return how many bytes of a payload to keep if records are to be left out."""
+        if not self._records:
+            return length
+        return self._records[stream.shard].without_end(stream.number, offset, length)
 
     def close(self) -> None:
         """Discard the pieces; after that, the files may be closed."""
@@ -328,7 +264,7 @@ class _KnownConnection:
         content. The end is None if it is unknown."""
 
 
-class Collection:
+class Collection(MessageWriter):
     """Collects the anonymized bytes of messages, in the order of events."""
 
     def __init__(
@@ -336,29 +272,30 @@ class Collection:
         messages: MessageAnonymizer,
         stand_ins: StandIns,
         file: BinaryIO,
+        *,
+        strips_records: bool = False,
     ) -> None:
-        """Begin; the bytes go to a file."""
-        self._messages = messages
-        self._stand_ins = stand_ins
-        self._pieces = StreamPieces(file)
-        self._places = StreamPlaces()
+        """Begin; the bytes go to a file. ``strips_records``: whether to note where these are."""
         self._records = StreamRanges()
+        super().__init__(messages, PieceWriter(file), self._records if strips_records else None)
+        self._anonymizer = messages
+        self._stand_ins = stand_ins
+        self._places = StreamPlaces()
         self._open: dict[int, _KnownConnection] = {}
-        self._message_count = 0
-        self._unread_messages = 0
         self._connections = 0
 
-    def found(self, unread_batches: int, wire_bytes: int) -> FoundMessages:
+    def found(self, wire_bytes: int) -> FoundMessages:
         """Return all that was collected."""
+        self.pieces.flush()
         return FoundMessages(
-            self._pieces.columns(),
+            self.pieces.cells(),
             list(self._places.rows()),
             self._records,
-            self._pieces.furthest,
+            self.pieces.furthest,
             self._connections,
-            self._message_count,
-            self._unread_messages,
-            unread_batches,
+            self.message_count,
+            self.unread_messages,
+            self._anonymizer.blanked_batches,
             wire_bytes,
         )
 
@@ -368,77 +305,54 @@ class Collection:
             tcp = prefix.connection
             self._connection(tcp, is_kafka=False)
             stream = 2 * tcp.serial + prefix.direction
-            self._pieces.add(stream, 0, anonymous_prefix(prefix, self._stand_ins))
+            self.pieces.add(stream, 0, anonymous_prefix(prefix, self._stand_ins))
         for token in events.token_bytes:
             self._token(token)
-        for exchange in events.exchanges:
-            self._exchange(exchange)
+        self.add_exchanges(events.exchanges)
         for tcp in events.closed_connections:
             self._close(tcp)
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def _exchange(self, exchange: Exchange) -> None:
-        peers = exchange.peers
+    def connection(self, peers: Peers) -> tuple[int, dict[tuple[int, int], tuple[int, int | None]]]:
+        """See :class:`.MessageWriter`."""
         tcp = peers.tcp
         direction = 0 if tcp.endpoints[0] == peers.client else 1
         connection = self._connection(tcp)
         connection.client_index = direction
-        if exchange.wire != "kafka":
-            return
         if peers.principal is not None and connection.user is None:
             connection.user = self._stand_ins.name(peers.principal.encode("utf-8", "replace"))
-        request, response = exchange.request, exchange.response
-        forwarded = None
-        if request is not None:
-            data = request.data
-            if data is not None and exchange.api_key == _SASL_HANDSHAKE:
-                connection.mechanism = _mechanism(data)
-            if data is not None and exchange.api_key == _ENVELOPE:
-                forwarded = self._messages.forwarded(data)
-            self._message(exchange, request, "request", 2 * tcp.serial + direction, connection)
-        if response is not None:
-            stream = 2 * tcp.serial + 1 - direction
-            self._message(exchange, response, "response", stream, connection, forwarded)
+        return 2 * tcp.serial + direction, connection.tokens
 
-    def _message(
+    def rare_exchange(self, exchange: Exchange) -> tuple[int, int] | None:
+        """See :class:`.MessageWriter`."""
+        data = None if exchange.request is None else exchange.request.data
+        if data is None:
+            return None
+        if exchange.api_key == _SASL_HANDSHAKE:
+            self._connection(exchange.peers.tcp).mechanism = _mechanism(data)
+            return None
+        return self._anonymizer.forwarded(data)
+
+    def other_message(
         self,
         exchange: Exchange,
         message: Message,
-        kind: Kind,
-        stream: int,
-        connection: _KnownConnection,
-        forwarded: tuple[int, int] | None = None,
-    ) -> None:
-        offset = message.stream_offset
-        connection.tokens.pop((stream & 1, offset), None)
-        self._message_count += 1
-        anonymous = self._anonymous(exchange, message, kind, forwarded)
-        message.data = message.pieces = None
-        if anonymous is None:
-            self._unread_messages += 1
-            self._pieces.add(stream, offset, _head_of(exchange, message, kind, self._stand_ins))
-            return
-        if not anonymous.is_read:
-            self._unread_messages += 1
-        self._pieces.add(stream, offset, anonymous.data)
-        for begin, end in anonymous.records:
-            if begin < end:
-                self._records.add(stream, offset + begin, offset + end)
-
-    def _anonymous(
-        self, exchange: Exchange, message: Message, kind: Kind, forwarded: tuple[int, int] | None
-    ) -> AnonymousMessage | None:
-        """Return the anonymized message; None if its bytes were not kept."""
+        is_request: bool,
+        forwarded: tuple[int, int] | None,
+    ) -> tuple[bytes | bytearray, Sequence[tuple[int, int]], bool]:
+        """See :class:`.MessageWriter`."""
+        kind: Kind = "request" if is_request else "response"
+        data: bytes | None = message.data
+        holes: list[tuple[int, int]] = []
+        if data is None and message.pieces is not None:
+            data, holes = _with_holes(message.pieces, message.length)
+            if holes and holes[0][0] < _PREFIX_BYTES:
+                data = None
+        if data is None:  # no bytes were kept
+            return _head_of(exchange, message, kind, self._stand_ins), (), False
         ids = exchange.api_key, exchange.api_version
-        if message.data is not None:
-            return self._messages.message(message.data, *ids, kind, (), forwarded)
-        if message.pieces is None:
-            return None
-        data, holes = _with_holes(message.pieces, message.length)
-        if holes and holes[0][0] < _PREFIX_BYTES:
-            return None
-        return self._messages.message(data, *ids, kind, holes, forwarded)
+        return self._anonymizer.message(data, *ids, kind, holes, forwarded)
 
     # -- tokens -----------------------------------------------------------------------------------
 
@@ -476,7 +390,7 @@ class Collection:
                 is_clients=direction == connection.client_index,
             )
             counts[direction] += 1
-            self._pieces.add(2 * tcp.serial + direction, offset, _size(size) + content)
+            self.pieces.add(2 * tcp.serial + direction, offset, _size(size) + content)
 
 
 def _with_holes(

@@ -36,7 +36,7 @@ from kanalyze.api.options import (
     read_options,
 )
 from kanalyze.common import paths
-from kanalyze.common.argument_values import parsed, shown
+from kanalyze.common.argument_values import parsed, path_texts, shown
 from kanalyze.common.paths import saved_files
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.anonymization.anonymize import Anonymized
-    from kanalyze.api.options import Captures
+    from kanalyze.api.options import Captures, FileNames
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.extraction.extract import Extracted
     from kanalyze.spec.columns import Column
@@ -73,6 +73,7 @@ __all__ = [
     "Rows",
     "anomalies",
     "anonymize",
+    "changes",
     "compare",
     "connections",
     "decode",
@@ -399,6 +400,7 @@ def sql(
     captures: Captures,
     query: str,
     parameters: Mapping[str, object] | None = None,
+    names: FileNames = None,
     **options: Unpack[RequestOptions],
 ) -> pa.Table:
     """Return the answer to an SQL query over the tables of captures (``kanalyze sql``).
@@ -410,6 +412,7 @@ def sql(
         captures: a capture or a saved file, or a list of these; see :func:`requests`.
         query: SQL in DuckDB's dialect, or the name of a query of ``kanalyze sql --list``.
         parameters: values by name, for parameters that are written ``$name``.
+        names: one or several files with names of addresses, as ``kanalyze sql --names`` reads them.
         **options: those of :func:`requests`; they select the requests, and all that belongs to
             them.
 
@@ -420,19 +423,23 @@ def sql(
         UsageError: see :func:`requests`.
     """
     # Imported late: it imports DuckDB.
-    from kanalyze.api.tables import opened_tables
-    from kanalyze.queries.files import questions, words_below
-    from kanalyze.spec.rows.tables import TABLES
+    from kanalyze.api.name_files import read_names
+    from kanalyze.api.tables import name_tables_of, opened_tables, tables_for
+    from kanalyze.queries.files import questions
 
     text = questions()[query].sql if query in questions() else query
     given = read_options("sql", RequestOptions, options)
     arguments = _arguments((captures,), given)
+    files = path_texts("names", names)
+    known = read_names(files) if files else None
     with opened_tables(
         _maker_of_rows(arguments)(),
-        words_below(text) & TABLES.keys(),
+        tables_for(text, known),
         threads=arguments.get("jobs", 1),
         **_given(arguments, "max_memory_bytes"),
     ) as tables:
+        if known is not None:
+            name_tables_of(tables.database, known)
         return tables.database.ask(text, parameters)
 
 
@@ -638,6 +645,21 @@ def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tup
     from kanalyze.spec.rows.cluster import METADATA_COLUMNS
 
     return _cluster_rows("metadata", METADATA_COLUMNS, captures, options)
+
+
+def changes(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return what administrators' requests ask to change: topics, configurations, ACLs, and so on.
+
+    There is one row for each setting; secrets are hidden. This is the table ``changes`` of
+    ``kanalyze sql``. Otherwise like :func:`groups`.
+
+    Raises:
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`.
+    """
+    from kanalyze.spec.rows.cluster import CHANGE_COLUMNS
+
+    return _cluster_rows("changes", CHANGE_COLUMNS, captures, options)
 
 
 def _cluster_rows(

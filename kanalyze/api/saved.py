@@ -95,6 +95,11 @@ class SavedAnalysis(RowSource):
         """True if all rows of the files are selected."""
         return self._filter.passes_all
 
+    @property
+    def has_several_captures(self) -> bool:
+        """Return true if the files have several captures; known once they are open."""
+        return len(self.quality.captures) > 1
+
     def start(self) -> None:
         """Open the files if they are not open yet.
 
@@ -107,7 +112,8 @@ class SavedAnalysis(RowSource):
         self._tables.open(self._filter.get("broker", ()))
         first_ns = self._tables.first_packet_ns
         if self._filter.needs_day:
-            self._filter = self._filter.on_day_of(first_ns or 0)  # without a time: any day
+            last_ns = self.quality.last_time_ns
+            self._filter = self._filter.on_day_of(first_ns or 0, last_ns)  # without a time: any day
 
     def close(self) -> None:
         """Close the files; may be called at any time."""

@@ -16,10 +16,13 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.export.files import OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+from kanalyze.queries.files import words_below
+from kanalyze.queries.name_tables import names_brokers
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.cluster import OFFSETS
-from kanalyze.spec.rows.tables import ALWAYS, choose_tables
+from kanalyze.spec.rows.tables import ALWAYS, TABLES, choose_tables
+from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import quality_facts
 from kanalyze.version import __version__
 
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from kanalyze.queries.names import AddressNames
     from kanalyze.runtime.pipeline import Analysis
-    from kanalyze.spec.columns import Column
+    from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
@@ -37,8 +41,10 @@ __all__ = [
     "create_tables",
     "fill",
     "insert_quality",
+    "name_tables_of",
     "opened_tables",
     "save_tables",
+    "tables_for",
 ]
 
 
@@ -130,11 +136,70 @@ def fill(
     makers = create_tables(database, {table.name: table.columns for table in chosen}, names)
     more = set(makers).difference((*ALWAYS, QUALITY))
     offsets = any(_is_named(name, names) for name in OFFSETS)
+    waiting = {name: _WaitingRows(name, maker) for name, maker in makers.items()}
     for rows in analysis.table_rows(more, others=others, offsets=offsets):
-        for name, block in rows.blocks():
-            database.insert(name, makers[name].of_block(block))
+        for block in rows.requests:
+            waiting["requests"].add_block(block)
+        for name, block in rows.lines:
+            waiting[name].add_block(block)
+        waiting["connections"].add_rows(rows.connections)
+        waiting["anomalies"].add_rows(rows.anomalies)
+        for each in waiting.values():
+            each.insert_into(database, _ROWS_AT_ONCE)
+    for each in waiting.values():
+        each.insert_into(database, 1)
     if QUALITY in makers:
         insert_quality(database, makers[QUALITY], analysis.quality)
+
+
+_ROWS_AT_ONCE = 4096
+_BLOCKS_AT_ONCE = 16
+"""Rows of a table wait until there are so many of either: a batch of few rows takes as long as one
+of a thousand."""
+
+
+class _WaitingRows:
+    """Rows of a table that will go into a database together."""
+
+    def __init__(self, table: str, maker: BatchMaker) -> None:
+        self._table = table
+        self._maker = maker
+        self._blocks: list[RowBlock] = []
+        self._block_rows = 0
+        self._rows: list[AnyRow] = []
+
+    def add_block(self, block: RowBlock) -> None:
+        """Add rows by column."""
+        self._blocks.append(block.only(self._maker.names))
+        self._block_rows += len(block)
+
+    def add_rows(self, rows: Iterable[AnyRow]) -> None:
+        """Add rows as objects, of which only the columns of the table are read."""
+        self._rows += rows
+
+    def insert_into(self, database: Database, least: int) -> None:
+        """Insert all rows if there are at least ``least`` of them, or many blocks."""
+        if self._block_rows >= least or len(self._blocks) >= _BLOCKS_AT_ONCE:
+            batch = self._maker.of_block(RowBlock.joined(self._blocks))
+            self._blocks, self._block_rows = [], 0
+            database.insert(self._table, batch)
+        if len(self._rows) >= least:
+            batch = self._maker.of_rows(self._rows)
+            self._rows = []
+            database.insert(self._table, batch)
+
+
+def tables_for(sql: str, names: AddressNames | None = None) -> set[str]:
+    """Return the tables to fill for a query of a user, and for names of addresses."""
+    tables = {*words_below(sql)} & TABLES.keys()
+    if names is not None and names_brokers(sql):
+        tables.add("metadata")
+    return tables
+
+
+def name_tables_of(database: Database, names: AddressNames) -> None:
+    """Let tables in users' queries of a filled database have names of addresses."""
+    database.names.make(names, database.values, has_metadata="metadata" in database.tables)
 
 
 def insert_quality(database: Database, maker: BatchMaker, quality: CaptureQuality) -> None:
@@ -181,7 +246,7 @@ def _is_named(name: str, names: Container[str] | None) -> bool:
     return names is None or name in names
 
 
-SAVED_TABLES = ("groups", "metadata", "capture_quality")
+SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")
 """Tables to save in addition to those that every run fills. Records are not saved: they are users'
 data, and may be as large as the captures."""
 

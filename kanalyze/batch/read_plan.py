@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.batch.key_sources import read_keys, shared_keys
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.common.times import parse_time_of_day_ns
+from kanalyze.common.times import parse_relative_ns, parse_time_of_day_ns, split_zone
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from kanalyze.tables.filters import RowFilter
 
 __all__ = ["ReadPlan", "TablePartition", "table_batches"]
+
+
+def _depends_on_captures(text: str) -> bool:
+    """Return true for a time of day, and for a time by the beginning or the end."""
+    text, _ = split_zone(text)
+    return parse_time_of_day_ns(text) is not None or parse_relative_ns(text) is not None
 
 
 class TablePartition(NamedTuple):
@@ -84,10 +90,10 @@ class ReadPlan:
     """Limit for one batch of records; None for as many as its bytes may contain."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a time of day: no task knows on which day an archive begins."""
+        """Raise UsageError for times by the captures: no task knows when an archive begins."""
         if self.row_filter.needs_day:
             times = [self.filters.get(name) for name in ("since", "until")]
-            text = next(time for time in times if time and parse_time_of_day_ns(time) is not None)
+            text = next(time for time in times if time and _depends_on_captures(time))
             raise UsageError(
                 f"an archive may have many days: give {text!r} with a date "
                 "(such as 2026-01-31T22:46)"
@@ -193,5 +199,6 @@ _BLOCKS: Final[dict[str, _Blocks]] = {
     "anomalies": _anomalies,
     "groups": _rows_of_requests,
     "metadata": _rows_of_requests,
+    "changes": _rows_of_requests,
 }
 """What makes the rows of each table."""

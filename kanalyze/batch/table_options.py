@@ -455,7 +455,7 @@ TABLES: Final[dict[str, SourceTable]] = {
     "anomalies": SourceTable(ANOMALY_COLUMNS, CONNECTION_OPTIONS),
     **{
         table: SourceTable(TABLE_SPECS[table].columns, REQUEST_OPTIONS)
-        for table in ("groups", "metadata")
+        for table in ("groups", "metadata", "changes")
     },
     _PACKETS: SourceTable(PACKET_COLUMNS, TIME_OPTIONS),
 }

@@ -34,6 +34,7 @@ from kanalyze.capture.reader import (
     open_capture,
 )
 from kanalyze.common import paths
+from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, reason_of
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
@@ -59,6 +60,7 @@ __all__ = [
     "has_compressed_name",
     "is_one_of",
     "is_settled",
+    "last_time",
     "local_files",
     "look_at",
     "look_in_folder",
@@ -431,6 +433,19 @@ def _first_time(reader: CaptureReader) -> int | None:
         times = (time_ns for time_ns in batch.time_ns if time_ns != NO_TIME)
         return next(times, None)
     return None
+
+
+def last_time(capture: FoundCapture, stores: Stores) -> int | None:
+    """Return the Unix time of a capture's latest packet in ns, for which all of it is read.
+
+    None if no packet has a time. Raises :class:`CaptureError` if it is no capture.
+    """
+    latest_ns: int | None = None
+    with open_capture(capture.path, stores=stores) as reader:
+        for batch in reader.batches():
+            of_batch = max((each for each in batch.time_ns if each != NO_TIME), default=None)
+            latest_ns = of_known(max, latest_ns, of_batch)
+    return latest_ns
 
 
 def reading_order(capture: FoundCapture) -> tuple[bool, int, str]:

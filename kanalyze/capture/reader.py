@@ -42,6 +42,7 @@ __all__ = [
     "NotACaptureError",
     "is_capture",
     "open_capture",
+    "own_buffer",
 ]
 
 DEFAULT_BUFFER_BYTES: Final = 8 << 20
@@ -66,7 +67,8 @@ NewBuffer: TypeAlias = "Callable[[int], memoryview]"
 valid as long as who gives the buffers says."""
 
 
-def _own_buffer(size: int) -> memoryview:
+def own_buffer(size: int) -> memoryview:
+    """Return a buffer of this process alone."""
     return memoryview(bytearray(size))
 
 
@@ -144,7 +146,7 @@ class CaptureReader(ClosedAtEnd):
         self._source: ByteSource = source
         self._buffer_bytes = max(buffer_bytes, MIN_BUFFER_BYTES)
         self._is_buffer_kept = new_buffer is None
-        self._new_buffer = _own_buffer if new_buffer is None else new_buffer
+        self._new_buffer = own_buffer if new_buffer is None else new_buffer
         # A smaller buffer for a small file: allocating a whole one takes some milliseconds.
         needed = self._buffer_bytes if source.total_bytes is None else source.total_bytes
         self._buffer = self._new_buffer(max(min(needed, self._buffer_bytes), MIN_BUFFER_BYTES))

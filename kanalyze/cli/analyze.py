@@ -14,6 +14,7 @@ from kanalyze.cli.console import print_message
 from kanalyze.cli.output_checks import output_files
 from kanalyze.common import paths
 from kanalyze.common.paths import saved_files
+from kanalyze.common.zones import LOCAL, UTC, Zone, zone_of
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
@@ -45,6 +46,7 @@ __all__ = [
     "report_unnamed_topics",
     "report_unread",
     "rows_of",
+    "zone_named_in",
 ]
 
 _CAPTURE_ONLY_OPTIONS = ("port", "topic_ids", "definitions", "keylog")
@@ -188,8 +190,29 @@ def catalog_of(arguments: argparse.Namespace) -> Catalog | None:
 
 
 def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of :func:`.make_filter` from the options of a command."""
-    return {name: getattr(arguments, name) for name in FILTERS if hasattr(arguments, name)}
+    """Return the arguments of :func:`.make_filter` from the options of a command.
+
+    Raises UsageError for an unknown time zone.
+    """
+    filters = {name: getattr(arguments, name) for name in FILTERS if hasattr(arguments, name)}
+    zone = zone_named_in(arguments)
+    if zone.name:
+        of_zone = {name: f"{filters[name]}[{zone.name}]" for name in _TIMES if filters.get(name)}
+        filters |= of_zone
+    return filters
+
+
+_TIMES = ("since", "until")
+
+
+def zone_named_in(arguments: argparse.Namespace) -> Zone:
+    """Return the zone of times: that of ``--tz``, or else of this machine.
+
+    Commands without the option have times in UTC. Raises UsageError for an unknown zone.
+    """
+    if not hasattr(arguments, "tz") or arguments.utc:
+        return UTC
+    return zone_of(LOCAL if arguments.tz is None else arguments.tz)
 
 
 def query_folders(arguments: argparse.Namespace) -> list[Path]:

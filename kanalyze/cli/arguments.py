@@ -340,7 +340,7 @@ class HintingParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         """Parse arguments; an unknown one is an error, which ends the program."""
-        words = sys.argv[1:] if args is None else list(args)
+        words = _with_negative_times(sys.argv[1:] if args is None else args)
         self._check_options(words)
         if self._commands is not None:
             self._check_command(words)
@@ -439,6 +439,20 @@ class HintingParser(argparse.ArgumentParser):
             return f"did you mean {nearest}?"
         hint = f"{self.prog} --help lists the commands"
         return f"{hint}, {self.prog} COMMAND --help describes one" if text == "help" else hint
+
+
+def _with_negative_times(words: Sequence[str]) -> list[str]:
+    """Return words; ``--since -1h`` becomes one word, because argparse takes -1h for an option."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in _TIMES and re.match(r"(?a)-\d", word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+_TIMES: Final = ("--since", "--until")
 
 
 class LazyCommand:

@@ -13,7 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.reports import compare_inputs, report_in
-from kanalyze.cli.analyze import filters_of, report_undecrypted, rows_of, worker_count
+from kanalyze.cli.analyze import (
+    filters_of,
+    report_undecrypted,
+    rows_of,
+    worker_count,
+    zone_named_in,
+)
 from kanalyze.cli.console import print_message, show_lines
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
@@ -27,11 +33,14 @@ if TYPE_CHECKING:
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.cli.progress import Progress
+    from kanalyze.common.zones import Zone
     from kanalyze.runtime.pipeline import Analysis
 
 __all__ = ["compare"]
 
 FAILED_ON = 1
+NOT_JUDGED = 3
+"""The exit status where there is too little to judge; 2 is that of errors."""
 _FAIL_ON = {
     "slower": ("slower",),
     "errors": ("fails_more",),
@@ -42,7 +51,10 @@ _FAIL_ON = {
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Compare; return 1 if --fail-on found something. Raises KanalyzeError and OSError."""
+    """Compare; return 1 if --fail-on found something, 3 if it could not judge.
+
+    Raises KanalyzeError and OSError.
+    """
     a, b = arguments.a, arguments.b
     thresholds = _thresholds(arguments)
     if arguments.json == STANDARD_OUTPUT and arguments.format == "md":
@@ -67,10 +79,13 @@ def compare(arguments: argparse.Namespace) -> int:
         if output is not None:
             output.file.write(summary_json(comparison).encode("ascii"))
     if arguments.json != STANDARD_OUTPUT:
-        _show(comparison, arguments.format)
+        _show(comparison, arguments.format, zone_named_in(arguments))
     for name, analysis in read.items():
         report_undecrypted(analysis, f"{name}: ")
     if not _failed(comparison, arguments.fail_on):
+        if arguments.fail_on and not comparison["judged"]:
+            print_message("--fail-on: nothing certain, because too short to judge")
+            return NOT_JUDGED
         return 0
     if not comparison["tested"]:
         print_message(f"--fail-on: not tested for chance: {comparison['not_tested']}")
@@ -118,10 +133,10 @@ def _failed(comparison: dict[str, Any], fail_on: list[str]) -> bool:
     )
 
 
-def _show(comparison: dict[str, Any], output_format: str) -> None:
+def _show(comparison: dict[str, Any], output_format: str, zone: Zone) -> None:
     if output_format == "json":
         sys.stdout.write(summary_json(comparison))
     elif output_format == "md":
-        sys.stdout.write(compare_markdown(comparison))
+        sys.stdout.write(compare_markdown(comparison, zone))
     else:
-        show_lines(partial(compare_lines, comparison))
+        show_lines(partial(compare_lines, comparison, zone=zone))

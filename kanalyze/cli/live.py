@@ -78,6 +78,8 @@ def live(arguments: argparse.Namespace) -> None:
         kept_rows = KeptRows(FindingSearch(kinds, warn, row_filter.conditions))
         if output_format == "view":
             write_report(arguments.json, lambda: run(kept_rows) or {})
+        elif arguments.json is None:
+            run(kept_rows)
         else:
             with OutputFile(arguments.json) as output:
                 output.file.write(summary_json(run(kept_rows) or {}).encode("ascii"))
@@ -164,6 +166,7 @@ def _prepared(
                 now_ns=time.time_ns(),
                 conditions=_conditions(arguments),
                 kept=kept,
+                has_report=output_rows.output_format == "view" or arguments.json is not None,
                 keys=keys,
                 filters=filters,
                 on_given_up=given_up_reporter.add,
@@ -190,10 +193,10 @@ def _prepared(
 
 def _finding_kinds(arguments: argparse.Namespace, output_format: str) -> list[FindingKind] | None:
     """Return the findings to search for; None if nothing shows them. Raises UsageError."""
-    if output_format != "view" and arguments.json is None:
+    if output_format == "rows" and arguments.json is None and arguments.metrics is None:
         for name in ("queries", "threshold"):
             if getattr(arguments, name):
-                raise UsageError(f"--{name} needs --json or --format view, which show findings")
+                raise UsageError(f"--{name}: --format rows shows no findings: use --json as well")
         return None
     return with_thresholds(finding_kinds(*query_folders(arguments)), dict(arguments.threshold))
 

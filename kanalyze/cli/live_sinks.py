@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from kanalyze.live.kept_rows import KeptRows
+    from kanalyze.live.kept_rows import FindingsWatch, KeptRows
     from kanalyze.live.metrics_server import ListenAddress
     from kanalyze.live.run import FileSink, Sink
     from kanalyze.tables.filters import RowFilter
@@ -103,9 +103,16 @@ def make_sinks(
     if arguments.save is not None:
         files.append(_packets_files(arguments, options.save_filters, shown_rows))
         yield files[-1]
+    watch: FindingsWatch | None = None
+    if shown_rows.kept is not None and (options.listen or shown_rows.output_format != "rows"):
+        from kanalyze.live.kept_rows import FindingsWatch
+        from kanalyze.live.run import FindingsSink
+
+        watch = FindingsWatch(shown_rows.kept)
+        yield FindingsSink(watch)
     if options.listen is not None:
-        yield _metrics(options.listen, options.metrics_hosts, files, stack)
-    yield _output(shown_rows, options.interval_ns, files, stack)
+        yield _metrics(options.listen, options.metrics_hosts, files, watch, stack)
+    yield _output(shown_rows, options.interval_ns, files, watch, stack)
 
 
 def message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None]:
@@ -161,7 +168,11 @@ def _set_limits(**limits: int | None) -> dict[str, Any]:
 
 
 def _metrics(
-    where: ListenAddress, names: Sequence[str], files: Sequence[FileSink], stack: ExitStack
+    where: ListenAddress,
+    names: Sequence[str],
+    files: Sequence[FileSink],
+    watch: FindingsWatch | None,
+    stack: ExitStack,
 ) -> Sink:
     from prometheus_client.process_collector import ProcessCollector
 
@@ -174,21 +185,23 @@ def _metrics(
     ProcessCollector(registry=metrics.registry)
     server = stack.enter_context(MetricsServer(metrics.registry, where, names))
     print_message(f"metrics: {server.url}")
-    return MetricsSink(metrics, files)
+    return MetricsSink(metrics, files, watch)
 
 
 def _output(
-    shown_rows: ShownRows, interval_ns: int, files: Sequence[FileSink], stack: ExitStack
+    shown_rows: ShownRows,
+    interval_ns: int,
+    files: Sequence[FileSink],
+    watch: FindingsWatch | None,
+    stack: ExitStack,
 ) -> Sink:
     from kanalyze.live.run import RatesSink, RowsSink, ViewSink
 
     if shown_rows.output_format == "view":
-        from kanalyze.live.kept_rows import FindingsWatch
         from kanalyze.live.view.terminal import Terminal
         from kanalyze.live.view.view import ViewController
 
         windows = Windows(keeps_rows=True)
-        watch = None if shown_rows.kept is None else FindingsWatch(shown_rows.kept)
         terminal = stack.enter_context(Terminal(shown_rows.console))
         view = ViewController(windows, terminal, filters=shown_rows.filters)
         return ViewSink(windows, view, files, watch)
@@ -197,8 +210,9 @@ def _output(
 
         windows = Windows()
         stream = stack.enter_context(OutputFile(STANDARD_OUTPUT)).file
-        return RatesSink(windows, RatesWriter(windows, stream, interval_ns=interval_ns), files)
+        writer = RatesWriter(windows, stream, interval_ns=interval_ns)
+        return RatesSink(windows, writer, files, watch)
     from kanalyze.export.text_files import JsonLinesWriter
 
-    writer = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT))
-    return RowsSink(writer.write_block, writer.output.file.flush)
+    rows = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT))
+    return RowsSink(rows.write_block, rows.output.file.flush)

@@ -11,19 +11,21 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.cli.analyze import report_unread
+from kanalyze.cli.analyze import report_unread, zone_named_in
 from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.export.open import format_of, open_writer
 from kanalyze.export.schema import choose_columns
+from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.runtime.pipeline import Analysis
@@ -85,6 +87,10 @@ class Output(NamedTuple):
     """All columns."""
     table_style: Mapping[str, Any] | None = None
     """More arguments of ``RowTable``."""
+    zone: Zone = UTC
+    """The time zone of a table."""
+    has_files: Callable[[], bool] = bool
+    """Returns whether a table says which capture a packet is in."""
     private: bool = False
     """True if only the owner may read the file."""
 
@@ -106,8 +112,10 @@ class Output(NamedTuple):
     def _table(self) -> Iterator[RowSink]:
         from kanalyze.render.table import RowTable  # imported late: files need no table
 
-        columns = None if self.names is None else choose_columns(self.names, self.table)
-        style = self.table_style or {}
+        columns = None
+        if self.names is not None:
+            columns = choose_columns(self.names, with_times(self.table))
+        style = {"zone": self.zone, "has_files": self.has_files, **(self.table_style or {})}
         if self.destination == STANDARD_OUTPUT:
             width, colour = _width_and_colour()
             table = RowTable(sys.stdout, width=width, colour=colour, columns=columns, **style)
@@ -155,7 +163,14 @@ def opened_output(
     """
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
-    output = Output(arguments.output, row_format, names, table, table_style, private=private)
+    zone = zone_named_in(arguments)
+
+    def has_files() -> bool:
+        return analysis.has_several_captures
+
+    output = Output(
+        arguments.output, row_format, names, table, table_style, zone, has_files, private
+    )
     if row_format == "parquet":
         from kanalyze.cli.pyarrow_alone import import_pyarrow  # imported late: for Parquet alone
 

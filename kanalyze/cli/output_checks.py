@@ -34,6 +34,8 @@ INPUTS: Final = (
     "queries",
     "keylog",
     "key",
+    "names",
+    "price",
 )
 """Arguments that are inputs."""
 OUTPUTS: Final = ("output", "json", "html", "save", "write", "out", "checkpoint", "scratch")

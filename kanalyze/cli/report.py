@@ -7,7 +7,13 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kanalyze.cli.analyze import opened_tables_of, query_folders, report_unnamed_topics, rows_of
+from kanalyze.cli.analyze import (
+    opened_tables_of,
+    query_folders,
+    report_unnamed_topics,
+    rows_of,
+    zone_named_in,
+)
 from kanalyze.cli.console import plain_width, show_lines
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
@@ -48,14 +54,21 @@ class ReportLayout(NamedTuple):
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> ReportLayout:
         """Return the layout that arguments ask for."""
-        return cls(TableOrder(arguments.sort, arguments.limit, arguments.sections), arguments.brief)
+        order = TableOrder(
+            arguments.sort,
+            arguments.limit,
+            arguments.sections,
+            zone_named_in(arguments),
+            arguments.captures,
+        )
+        return cls(order, arguments.brief)
 
     def lines(
         self, summary: dict[str, Any], width: int, *, is_shown: bool = False
     ) -> Iterator[Line]:
         """Yield the lines; for a terminal, where ``is_shown``, also the verdict at the end."""
         if self.is_brief:
-            return brief_lines(summary, width)
+            return brief_lines(summary, width, self.order.zone)
         return report_lines(summary, width, self.order, repeats_verdict=is_shown)
 
 

@@ -74,7 +74,7 @@ def _write_display_filters(arguments: argparse.Namespace) -> None:
                 rows = piece.rows()
                 packets += [(row.capture, row.request_packet) for row in rows]
                 packets += [(row.capture, row.response_packet) for row in rows]
-        for line in filter_lines(packets):
+        for line in filter_lines(packets, of_several=analysis.has_several_captures):
             output.file.write(f"{line}\n".encode())
     report_unread(requests, arguments, analysis)
 

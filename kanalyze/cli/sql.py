@@ -27,7 +27,7 @@ from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
-from kanalyze.queries.files import find_query, questions, words_below
+from kanalyze.queries.files import find_query, questions
 
 if TYPE_CHECKING:
     import argparse
@@ -92,22 +92,28 @@ def flows(arguments: argparse.Namespace) -> None:
     from kanalyze.queries.flows import flows_query, read_prices
 
     prices = read_prices(arguments.price) if arguments.price else None
-    _answer(arguments, *flows_query(arguments.by.split(","), prices))
+    query = flows_query(arguments.by.split(","), prices, has_names=bool(arguments.names))
+    _answer(arguments, *query)
 
 
 def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any]) -> None:
     """Write the answer to a query over captures."""
     row_format = arguments.format or default_format(arguments.output)
-    from kanalyze.spec.rows.tables import TABLES  # imported late: large tables
+    # Imported late: large tables.
+    from kanalyze.api.name_files import read_names
+    from kanalyze.api.tables import name_tables_of, tables_for
 
     analysis = rows_of(arguments)
     progress = progress_of(arguments, arguments.output)
-    tables = opened_tables_of(arguments, analysis, progress, words_below(query) & TABLES.keys())
+    names = read_names(arguments.names) if arguments.names else None
+    tables = opened_tables_of(arguments, analysis, progress, tables_for(query, names))
     with ExitStack() as stack:
         # Opened first, so that an error is reported before the work.
         output = None if row_format == TABLE else stack.enter_context(OutputFile(arguments.output))
         with progress.shown():
             database = stack.enter_context(tables).database
+            if names is not None:
+                name_tables_of(database, names)
             progress.begin("querying")
             if output is None:
                 write = partial(_show, database.ask(query, parameters), arguments.output)

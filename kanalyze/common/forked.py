@@ -1,6 +1,6 @@
 """Runs a generator in a process of its own.
 
-In: a function that returns an iterator. Out: what it yields.
+In: a function that returns an iterator. Out: what it yields, pickled; its errors are raised here.
 
 The process is forked: it begins with all modules loaded, with what this one knows, and with the
 files that are open here. A system without fork has no such processes (:func:`usable_processes`).
@@ -28,6 +28,7 @@ _PIPE_BYTES: Final = 1 << 20
 _MIN_BYTES: Final = 16 << 20
 """Of captures: for smaller ones, processes take longer than they save."""
 _ENDED: Final = None
+"""What is sent last, so no item may be None."""
 _ERRORS: Final = (KanalyzeError, OSError, MemoryError, ModuleNotFoundError)
 
 

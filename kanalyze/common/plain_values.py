@@ -10,29 +10,23 @@ be there, and nothing nests deeper than :data:`MAX_DEEP`.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-try:
-    import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
-    from kanalyze.common.compiled import cython
-
-if not cython.compiled:
-    # A first byte below NONE is the number itself. From SHORT_TUPLE on, it is a tuple, and what it
-    # has beyond SHORT_TUPLE is the number of items.
-    NONE = 0x80
-    FALSE, TRUE = 0x81, 0x82
-    NUMBER, NEGATIVE = 0x83, 0x84  # a varint: the number n; for a negative one -1 - n
-    BYTES, TEXT = 0x85, 0x86  # the size, then the bytes
-    TUPLE = 0x87  # the number of items, then the items
-    SHORT_TUPLE = 0xC0
-    MAX_DEEP = 32  # a state has some twelve levels
-    MAX_SHIFT = 56  # bits before the ninth and last byte of a varint: 63 bits in all
+from typing import Any, Final, TypeAlias
 
 __all__ = ["State", "fields", "from_bytes", "from_wide", "items", "to_bytes", "wide"]
 
 State: TypeAlias = tuple[Any, ...]
 """The state of an object as plain values; :mod:`kanalyze.common.saved` makes and reads it."""
+
+# A first byte below NONE is the number itself. From SHORT_TUPLE on, it is a tuple, and what it has
+# beyond SHORT_TUPLE is the number of items.
+NONE: Final = 0x80
+FALSE, TRUE = 0x81, 0x82
+NUMBER, NEGATIVE = 0x83, 0x84  # a varint: the number n; for a negative one -1 - n
+BYTES, TEXT = 0x85, 0x86  # the size, then the bytes
+TUPLE: Final = 0x87  # the number of items, then the items
+SHORT_TUPLE: Final = 0xC0
+MAX_DEEP: Final = 32  # a state has some twelve levels
+MAX_SHIFT: Final = 56  # bits before the ninth and last byte of a varint: 63 bits in all
 
 _MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
 _LONGEST_WIDE_BYTES = 32
@@ -78,7 +72,7 @@ class StateWriter:
             data.append(NONE)
         elif kind is int:
             number = value
-            if not cython.compiled and not _LEAST <= number <= _MOST:
+            if not _LEAST <= number <= _MOST:
                 raise OverflowError(f"{number} takes more than 64 bits")
             if number < 0:
                 self._head(NEGATIVE, -1 - number)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.errors import UsageError
 
 __all__ = [
@@ -14,9 +15,11 @@ __all__ = [
     "ROUND_WIDTHS_NS",
     "format_time",
     "parse_duration_ns",
+    "parse_relative_ns",
     "parse_time_ns",
     "parse_time_of_day_ns",
     "round_width_ns",
+    "split_zone",
 ]
 
 _NS_PER_S = 1_000_000_000
@@ -31,7 +34,8 @@ ROUND_WIDTHS_NS = (
 )
 """Widths of spans of time that people read at a glance; ``time_buckets.sql`` has them too."""
 _ISO_FRACTION = r"(?a)(.*[T ]\d\d:?\d\d:?\d\d)[.,](\d+)(.*)"
-_TIME_OF_DAY = r"(?a)([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?Z?"
+_TIME_OF_DAY = r"(?a)([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?(Z?)"
+_ZONED = r"(.*)\[([^\[\]]*)\]"
 _UNIX_SECONDS = r"(?a)\d{1,12}(\.\d{1,9})?"
 # The longest timedelta has 23 digits of ns.
 _DURATION = r"(?a)(\d{1,24}(?:\.\d{1,15})?)\s*(ns|us|\u00b5s|ms|s|m|min|h)"
@@ -67,19 +71,34 @@ def round_width_ns(least_ns: int, unit_ns: int = 1) -> int:
     return -(-least_ns // unit_ns) * unit_ns
 
 
-def parse_time_ns(text: str) -> int:
+def split_zone(text: str) -> tuple[str, str]:
+    """Return a time without a name of a zone in brackets (RFC 9557), and the name or nothing."""
+    match = re.fullmatch(_ZONED, text)
+    return (match[1], match[2]) if match else (text, "")
+
+
+def parse_relative_ns(text: str) -> int | None:
+    """Return the nanoseconds of ``+5m`` or ``-1h``; None for anything else."""
+    if not re.match(r"(?a)[+-]\d", text):
+        return None
+    duration_ns = parse_duration_ns(text[1:])
+    return -duration_ns if text[0] == "-" else duration_ns
+
+
+def parse_time_ns(text: str, zone: Zone = UTC) -> int:
     """Return the Unix time in ns that ``text`` gives.
 
     Digits alone, with up to nine decimals, are Unix seconds. Anything else is ISO 8601, with up
-    to nine decimals; without a zone it is UTC; a date alone is its first moment. Raises
-    UsageError for anything else.
+    to nine decimals; without an offset from UTC it is of ``zone``; a date alone is its first
+    moment. Raises UsageError for anything else.
     """
     text = text.strip()
     if re.fullmatch(_UNIX_SECONDS, text):
         from decimal import Decimal  # slow to import, and most filters have no time
 
         return int(Decimal(text) * _NS_PER_S)
-    from datetime import UTC, datetime, timedelta
+    from datetime import UTC as DATETIME_UTC
+    from datetime import datetime, timedelta
 
     match = re.fullmatch(_ISO_FRACTION, text)
     before, digits, after = match.groups() if match else (text, "0", "")
@@ -90,23 +109,25 @@ def parse_time_ns(text: str) -> int:
     if moment is None or len(digits) > 9:
         raise UsageError(
             f"not a time: {text!r} (ISO 8601 such as 2026-01-31T09:30:00.5Z, a time of day such as "
-            "09:30, or Unix seconds)"
+            "09:30, Unix seconds, or -1h before the end, +5m after the beginning)"
         )
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
-    return seconds * _NS_PER_S + int(digits.ljust(9, "0"))
+    is_local = moment.tzinfo is None
+    if is_local:
+        moment = moment.replace(tzinfo=DATETIME_UTC)
+    seconds = (moment - datetime(1970, 1, 1, tzinfo=DATETIME_UTC)) // timedelta(seconds=1)
+    time_ns = seconds * _NS_PER_S + int(digits.ljust(9, "0"))
+    return zone.since_epoch_ns(time_ns) if is_local else time_ns
 
 
 def parse_time_of_day_ns(text: str) -> int | None:
-    """Return a time of day in UTC, ``09:30`` or ``09:30:00.5``, as nanoseconds since midnight.
+    """Return a time of day, ``09:30`` or ``09:30:00.5``, as nanoseconds since midnight.
 
     None for anything else, such as a time with a date.
     """
     match = re.fullmatch(_TIME_OF_DAY, text.strip())
     if match is None:
         return None
-    hours, minutes, seconds, digits = match.groups(default="0")
+    hours, minutes, seconds, digits = match.groups(default="0")[:4]
     whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
     return whole * _NS_PER_S + int(digits.ljust(9, "0"))
 

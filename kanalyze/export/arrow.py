@@ -78,7 +78,8 @@ class BatchMaker:
                 dictionaries have their words in order of appearance.
         """
         self._columns = integer_columns(columns)
-        self._names = [column.source or column.name for column in columns]
+        self.names = [column.source or column.name for column in columns]
+        """The names of the columns of rows that batches are made of."""
         self.schema = arrow_schema(columns, coded=coded)
         """The ``pyarrow.Schema`` of all batches."""
 
@@ -98,7 +99,7 @@ class BatchMaker:
 
         arrays = [
             _array(field.type, columns[name])
-            for field, name in zip(self.schema, self._names, strict=True)
+            for field, name in zip(self.schema, self.names, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 

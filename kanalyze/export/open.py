@@ -63,13 +63,18 @@ def open_writer(
 
     ``file_format`` is one of :data:`FORMATS` or :data:`TRACE_FORMAT`; None follows the file's
     ending (JSON Lines for standard output). ``columns`` are names of columns of ``table``, None for
-    all; Parquet has the timestamps of :func:`~kanalyze.spec.columns.with_times` too. ``private`` is
-    as in :class:`~kanalyze.export.files.OutputFile`. Raises UsageError for invalid arguments, and
+    all; Parquet has the timestamps of :func:`~kanalyze.spec.columns.with_times` too, CSV and JSON
+    Lines those that ``columns`` name. ``private`` is as in
+    :class:`~kanalyze.export.files.OutputFile`. Raises UsageError for invalid arguments, and
     OSError if the file cannot be opened.
     """
     if file_format is None:
         file_format = "jsonl" if destination == STANDARD_OUTPUT else format_of(destination)
-    chosen = choose_columns(columns, with_times(table) if file_format == "parquet" else table)
+    # Texts have timestamps only if they are asked for: they would be half of a file.
+    has_times = file_format == "parquet" or (
+        file_format in ("csv", "jsonl") and columns is not None
+    )
+    chosen = choose_columns(columns, with_times(table) if has_times else table)
     if file_format == TRACE_FORMAT:
         from kanalyze.export.perfetto import PerfettoWriter
 

@@ -6,6 +6,7 @@ repeated is escaped only once.
 CSV is that of RFC 4180, in UTF-8, with a header line and ``\r\n`` line ends:
 
 - null is an empty cell. Booleans are ``true`` and ``false``. Nested columns are compact JSON text.
+- A timestamp is ISO 8601 in UTC with nanoseconds, ``2026-01-31T09:30:00.123456789Z``.
 - Text comes from the network and is not trusted. A backslash and every unprintable character (see
   :func:`kanalyze.common.texts.escape`) are written as JSON escapes: ``\\``, ``\n``, ``\u001b``.
   No cell has a line break.
@@ -24,10 +25,13 @@ printable ASCII are escaped, so that nothing that a client sent can control a te
 from __future__ import annotations
 
 import re
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
+from kanalyze.common.times import format_time
 from kanalyze.export.files import FileWriter, OutputFile
+from kanalyze.export.schema import integer_columns
 from kanalyze.export.text import (
     Cells,
     LineWriter,
@@ -112,6 +116,8 @@ class JsonTexts:
             return self._words.of(values)
         if isinstance(values, Lists):
             return self._of_lists(values)
+        if self._column.source:
+            return time_cells(values, b"null", _quoted)
         return number_cells(self._column, values, b"null")
 
     def _of_lists(self, lists: Lists) -> Cells:
@@ -141,6 +147,20 @@ def number_cells(column: Column, ints: Ints, null: bytes) -> Cells:
     return kind(ints.values, ints.valid, null)
 
 
+def time_cells(ints: Ints, null: bytes, shown: Callable[[str], str]) -> Cells:
+    """Return Unix times in ns as cells of timestamps; ``shown`` returns one as it is written."""
+    texts: list[bytes] = []
+    codes = array("i")
+    valid = ints.valid
+    for row, time_ns in enumerate(ints.values):
+        if valid is not None and not valid[row]:
+            codes.append(-1)
+            continue
+        codes.append(len(texts))
+        texts.append(shown(format_time(time_ns)).encode("ascii"))
+    return WordCells(codes, texts, null)
+
+
 _FORMULA_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 """For a character class of a regular expression."""
 _AT_BEGIN = f"[{_FORMULA_SIGNS}']"
@@ -159,14 +179,16 @@ class CsvWriter(FileWriter):
         self._columns = tuple(columns)
         # With a single column, an empty cell would be an empty line, which is not a record.
         null = b"" if len(self._columns) > 1 else b'""'
-        self._cells = [(column.name, _cells_of(column, null)) for column in columns]
+        self._cells = [
+            (column.source or column.name, _cells_of(column, null)) for column in columns
+        ]
         self._lines = LineWriter([b"", *[b","] * (len(self._columns) - 1)], b"\r\n")
         header = ",".join(_cell(column.name) for column in columns)
         self.output.file.write(f"{header}\r\n".encode())
 
     def write(self, rows: Sequence[AnyRow]) -> None:
         """Write rows; raises OSError."""
-        self.write_block(RowBlock.of_rows(rows, self._columns))
+        self.write_block(RowBlock.of_rows(rows, integer_columns(self._columns)))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""
@@ -196,6 +218,8 @@ def _cells_of(column: Column, null: bytes) -> Callable[[Any], Cells]:
         return WordTexts(lambda text: _cell(csv_text(text)), null).of
     if column.type.startswith("list<"):
         return JsonTexts(column, _quoted_in_csv).of
+    if column.source:
+        return lambda ints: time_cells(ints, null, str)
     return lambda ints: number_cells(column, ints, null)
 
 
@@ -219,12 +243,12 @@ class JsonLinesWriter(FileWriter):
     ) -> None:
         super().__init__(OutputFile(destination, private=private))
         self._columns = tuple(columns)
-        self._texts = [(column.name, JsonTexts(column)) for column in columns]
+        self._texts = [(column.source or column.name, JsonTexts(column)) for column in columns]
         self._lines = json_lines([column.name for column in columns], b"\n")
 
     def write(self, rows: Iterable[AnyRow]) -> None:
         """Write rows; raises OSError."""
-        self.write_block(RowBlock.of_rows(list(rows), self._columns))
+        self.write_block(RowBlock.of_rows(list(rows), integer_columns(self._columns)))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""

@@ -268,7 +268,9 @@ def _on_day(selected: Selected, analysis: Analysis) -> Selected:
     if not any(test.needs_day for filters in selected for test in filters):
         return selected
     first_ns = analysis.first_time_ns or 0  # without a time: any day
-    return Selected(*([test.on_day_of(first_ns) for test in filters] for filters in selected))
+    return Selected(
+        *([analysis.placed(test, first_ns) for test in filters] for filters in selected)
+    )
 
 
 def _write(captures: MergedCaptures, selection: PacketSelection, file: BinaryIO) -> int:

@@ -32,6 +32,7 @@ from kanalyze.export.arrow import BatchMaker
 from kanalyze.live.window.snapshot import LatestFindings
 from kanalyze.queries.database import Database
 from kanalyze.queries.findings import findings_of, told, unfiltered_only
+from kanalyze.queries.named_findings import with_commands
 from kanalyze.queries.report import report_of
 from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
 from kanalyze.spec.rows.cluster import REQUEST_ID
@@ -74,7 +75,8 @@ class FindingSearch:
 
         ``conditions`` is the filter of the rows.
         """
-        self._kinds: list[FindingKind] = []
+        self.kinds: list[FindingKind] = []
+        """The kinds that are searched for."""
         self._warn = warn
         self._reported: set[str] = set()
         self._never: dict[str, str] = {}
@@ -86,7 +88,7 @@ class FindingSearch:
             elif names := unfiltered_only(kind, conditions or {}):
                 self._never[kind.query.name] = f"requests are filtered by {', '.join(names)}"
             else:
-                self._kinds.append(kind)
+                self.kinds.append(kind)
 
     def search(
         self, make_database: Callable[[], AbstractContextManager[Database]], longest_s: float
@@ -99,7 +101,7 @@ class FindingSearch:
         """
         findings: list[Finding] = []
         failed: dict[str, str] = {}
-        kinds = list(self._kinds)
+        kinds = list(self.kinds)
         try:
             with make_database() as database:
                 while kinds:
@@ -107,7 +109,7 @@ class FindingSearch:
         except (KanalyzeError, OSError) as error:  # no disk space or memory for a database
             for kind in kinds:
                 self._leave_out(failed, kind, str(error))
-        return told(findings, self._kinds), {**self._never, **failed}
+        return told(findings, self.kinds), {**self._never, **failed}
 
     def _ask(
         self, database: Database, kind: FindingKind, failed: dict[str, str], longest_s: float
@@ -118,7 +120,7 @@ class FindingSearch:
             return findings_of(database, [kind])
         except UsageError as error:
             if timer.is_over:
-                self._kinds.remove(kind)
+                self.kinds.remove(kind)
                 reason = f"its query takes longer than {longest_s:g} s"
                 self._leave_out(self._never, kind, reason)
             else:
@@ -285,7 +287,8 @@ class KeptRows:
         with database_of(self._batches, facts, _REPORT_MEMORY_BYTES, since_ns) as database:
             summary = report_of(database, quality, {**conditions, **since})
             findings, _ = self.search.search(lambda: nullcontext(database), _REPORT_QUERY_S)
-        return {**summary, "findings": [finding.to_dict() for finding in findings]}
+        shown = with_commands(findings, self.search.kinds, conditions)
+        return {**summary, "findings": [finding.to_dict() for finding in shown]}
 
     def _clear_pending(self) -> None:
         self._pending_requests: list[RowBlock] = []

@@ -31,13 +31,14 @@ from kanalyze.tables.columns.numpy_arrays import IntArray
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from prometheus_client.core import Metric
 
     from kanalyze.live.window.snapshot import CaptureState
     from kanalyze.live.window.sums import GroupedRows, Items
+    from kanalyze.queries.findings import Finding
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.columns.numpy_arrays import WordArray
 
@@ -155,6 +156,7 @@ class Metrics:
         # Prometheus sees a rise to 1 only if the counter was 0 before.
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
         self._write_failures: dict[str, int] = {}
+        self._findings: dict[tuple[str, int], int] = {}
         self.registry = CollectorRegistry(auto_describe=True)
         """Contains these metrics; others may register in it too."""
         self.registry.register(self)
@@ -189,12 +191,22 @@ class Metrics:
                 "last_packet_timestamp_seconds": _seconds(state.last_packet_ns),
                 "in_flight_requests": requests,
                 "oldest_in_flight_request_age_seconds": _seconds(age_ns),
+                "silent_brokers": None if in_flight is None else len(state.silent_brokers),
             }
 
     def set_write_failures(self, counts: Mapping[str, int]) -> None:
         """Set the counts of write failures, by what the files contain."""
         with self._lock:
             self._write_failures = dict(counts)
+
+    def set_findings(self, findings: Iterable[Finding]) -> None:
+        """Set the findings that are present; kinds that were found before count 0."""
+        counts = dict.fromkeys(self._findings, 0)
+        for finding in findings:
+            kind = finding.name, finding.severity
+            counts[kind] = counts.get(kind, 0) + 1
+        with self._lock:
+            self._findings = counts
 
     def collect(self) -> list[Metric]:
         """Return all metrics; the registry calls this."""
@@ -228,6 +240,12 @@ class Metrics:
         for files, count in self._write_failures.items():
             failures.add_metric([files], count)
         yield failures
+        findings = GaugeMetricFamily(
+            "kanalyze_findings", "Findings of the last minute.", labels=["finding", "severity"]
+        )
+        for (name, severity), count in self._findings.items():
+            findings.add_metric([name, str(severity)], count)
+        yield findings
 
 
 _CAPTURE_COUNTERS: Final = {
@@ -242,6 +260,7 @@ _CAPTURE_GAUGES: Final = {
     "last_packet_timestamp_seconds": "Unix time of the last packet captured.",
     "in_flight_requests": "Requests that wait for their response.",
     "oldest_in_flight_request_age_seconds": "Age of the oldest not held back on purpose.",
+    "silent_brokers": "Brokers that answer nobody, though several connections wait for them.",
 }
 
 

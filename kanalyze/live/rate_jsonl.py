@@ -30,6 +30,9 @@ first :data:`MOST` entries.
   report, and missing if not counted: connections that were refused or never answered (of the first
   :data:`MOST` brokers), connections on a broker's port that were not recognised, and captured TCP
   data that belongs to no stream
+- ``silent_brokers`` of ``capture``: those that answer nobody now, for at least a second, though
+  requests wait on several connections: ``broker requests connections since_ns``; the last is the
+  time of the last response
 - ``packets_per_s wire_bytes_per_s dropped_packets_per_s``
 - ``requests_per_s errors_per_s request_bytes_per_s response_bytes_per_s unread_per_s``: ``unread``
   are requests whose response was not read; ``error_share``: the share of the other requests that
@@ -55,6 +58,9 @@ first :data:`MOST` entries.
   bound if ``members_known`` is false; ``rebalances``: a lower bound, null if not known;
   ``told``: responses with REBALANCE_IN_PROGRESS; ``errors``: requests of members that failed
 - ``slowest``: as in the report
+- ``findings`` of the last minutes, of faults that were last seen at most a minute ago, the most
+  severe first; null before the first search: ``name title severity what sure concerns first_time_ns
+  last_time_ns first_packet``, as in the report
 """
 
 from __future__ import annotations
@@ -69,7 +75,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kanalyze.common.named_tuples import NamedTuple
-    from kanalyze.live.window.snapshot import CaptureState, Snapshot
+    from kanalyze.live.window.snapshot import CaptureState, LatestFindings, Snapshot
     from kanalyze.live.window.windows import Windows
 
 __all__ = ["RatesWriter"]
@@ -77,6 +83,10 @@ __all__ = ["RatesWriter"]
 SCHEMA = 1
 MOST = 10
 
+_OF_FINDINGS = (
+    *("name", "title", "severity", "what", "sure", "concerns"),
+    *("first_time_ns", "last_time_ns", "first_packet"),
+)
 _AMOUNTS = frozenset(name for table in WINDOW_TABLES.values() for name in table.amounts)
 """Fields of entries that are sums over the window: they become rates."""
 
@@ -110,7 +120,17 @@ def rates(snapshot: Snapshot) -> dict[str, Any]:
         # Counts, not rates: a group has few such events in a minute.
         "groups": [group._asdict() for group in snapshot.groups[:MOST]],
         "slowest": list(snapshot.slowest[:MOST]),
+        "findings": _findings(snapshot),
     }
+
+
+def _findings(snapshot: Snapshot) -> list[dict[str, Any]] | None:
+    """Return the findings that are still present; None before the first search."""
+    latest = snapshot.findings
+    if latest is None:
+        return None
+    found = (finding.to_dict() for finding in latest.present(snapshot.time_ns)[:MOST])
+    return [{name: finding[name] for name in _OF_FINDINGS} for finding in found]
 
 
 class RatesWriter:
@@ -122,6 +142,8 @@ class RatesWriter:
         self._stream = stream
         self._interval_ns = interval_ns
         self._due_ns: int | None = None
+        self.findings: LatestFindings | None = None
+        """The result of the latest search for findings; None before the first."""
 
     def tick(self, now_ns: int, clock_ns: int) -> bool:
         """Write a line if it is due; return whether it was. Raises OSError.
@@ -140,8 +162,9 @@ class RatesWriter:
 
     def write(self, now_ns: int) -> None:
         """Write a line now; raises OSError."""
+        snapshot = self._windows.snapshot(now_ns)._replace(findings=self.findings)
         line = json.dumps(
-            rates(self._windows.snapshot(now_ns)),
+            rates(snapshot),
             ensure_ascii=True,
             allow_nan=False,
             separators=(",", ":"),
@@ -154,6 +177,9 @@ def _capture(capture: CaptureState) -> dict[str, Any]:
     fields = capture._asdict()
     for name, value in (fields.pop("doubts") or {}).items():
         fields[name] = _first(value) if name.endswith("_by") else value
+    fields["silent_brokers"] = [
+        {**silent._asdict(), "broker": str(silent.broker)} for silent in capture.silent_brokers
+    ]
     if capture.tls is not None:
         fields["tls"] = capture.tls._asdict()
     in_flight = capture.in_flight

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from kanalyze.capture.merge import PacketRun
 from kanalyze.common.int_columns import total
 from kanalyze.errors import reason_of
+from kanalyze.live.silence import BrokerResponses
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.model.packets import PacketBatch
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kanalyze.live.rate_jsonl import RatesWriter
     from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
     from kanalyze.live.recorder.packet_recorder import PacketRecorder
+    from kanalyze.live.silence import SilentBroker
     from kanalyze.live.view.view import ViewController
     from kanalyze.live.window.windows import Windows
     from kanalyze.model.anomalies import Anomaly
@@ -46,6 +48,7 @@ __all__ = [
     "IDLE_NS",
     "Feed",
     "FileSink",
+    "FindingsSink",
     "LiveRun",
     "MetricsSink",
     "PacketFilter",
@@ -229,6 +232,7 @@ class LiveRun:
         now_ns: int,
         conditions: Mapping[str, Any] | None = None,
         kept: KeptRows | None = None,
+        has_report: bool = True,
         keys: KeyLogFiles | None = None,
         filters: Sequence[PacketFilter] = (),
         on_given_up: Callable[[Sequence[GivenUp]], None] | None = None,
@@ -244,7 +248,8 @@ class LiveRun:
             should_roll: called at each tick; True starts new files.
             now_ns: the Unix time until the first packet comes.
             conditions: the filters of packets, for the report.
-            kept: stores the rows of every table and makes the report; None for no report.
+            kept: stores the rows of every table, for findings and the report; None for neither.
+            has_report: whether to make the report.
             keys: the key logs of the analysis, read at each tick before its packets.
             filters: the filters of packets; see :class:`LiveSource`.
             on_given_up: called with TLS connections that stay encrypted, because no secret came.
@@ -267,7 +272,10 @@ class LiveRun:
         self._doubts: dict[str, Any] | None = None
         self._tls: TlsConnections | None = None
         self._examine_ns = 0
+        self._responses = BrokerResponses()
+        self._silent: tuple[SilentBroker, ...] = ()
         self._kept_rows = kept
+        self._has_report = has_report
 
     def run(self, analysis: Analysis) -> dict[str, Any] | None:
         """Read to the end; return the report, if rows are kept. ``analysis`` reads :attr:`source`.
@@ -280,10 +288,11 @@ class LiveRun:
             for sink in reversed(self._sinks):
                 closing.callback(sink.close)
             for rows in self._blocks(analysis):
+                self._responses.add(rows)
                 for sink in self._sinks:
                     sink.add(rows, self._now_ns())
             self._report_given_up(analysis)
-        if self._kept_rows is None:
+        if self._kept_rows is None or not self._has_report:
             return None
         conditions = {**self._conditions, **analysis.row_filter.conditions}
         return self._kept_rows.report(analysis.quality, conditions)
@@ -352,6 +361,7 @@ class LiveRun:
             in_flight=self._in_flight,
             doubts=self._doubts,
             tls=self._tls,
+            silent_brokers=self._silent,
         )
 
     def _examine(self, analysis: Analysis) -> None:
@@ -362,6 +372,7 @@ class LiveRun:
             # These calls visit all connections, which would take too long at each tick.
             before_ns = self._now_ns() - _EXAMINE_EVERY_NS
             self._in_flight = analysis.monitor.in_flight(before_ns)
+            self._silent = self._responses.silent(self._in_flight, before_ns)
             self._doubts = analysis.monitor.doubts()
             self._tls = analysis.monitor.tls()
             self._report_given_up(analysis)
@@ -458,25 +469,41 @@ class ViewSink(_WindowsSink):
         """Draw if it is due; return False if the user quits."""
         super().tick(state, now_ns, clock_ns)
         if self._watch is not None:
-            self._watch.tick(state, now_ns, clock_ns)
             self._view.findings = self._watch.latest
         return self._view.tick(now_ns, clock_ns)
 
+
+class FindingsSink(Sink):
+    """Searches for findings, for the sinks after it."""
+
+    def __init__(self, watch: FindingsWatch) -> None:
+        """Search by ``watch``, which has the latest findings."""
+        self._watch = watch
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Collect findings, and begin to search if it is due."""
+        self._watch.tick(state, now_ns, clock_ns)
+        return True
+
     def close(self) -> None:
         """Wait for the current round of queries to end."""
-        if self._watch is not None:
-            self._watch.close()
+        self._watch.close()
 
 
 class RatesSink(_WindowsSink):
     """Writes a line of rates at each interval, and one at the end."""
 
     def __init__(
-        self, windows: Windows, writer: RatesWriter, files: Sequence[FileSink] = ()
+        self,
+        windows: Windows,
+        writer: RatesWriter,
+        files: Sequence[FileSink] = (),
+        watch: FindingsWatch | None = None,
     ) -> None:
-        """Write windows, and the write failures of ``files``."""
+        """Write windows, the findings of ``watch``, and the write failures of ``files``."""
         super().__init__(windows, files)
         self._writer = writer
+        self._watch = watch
         self._now_ns: int | None = None
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
@@ -488,6 +515,8 @@ class RatesSink(_WindowsSink):
         """Write a line if it is due."""
         super().tick(state, now_ns, clock_ns)
         self._now_ns = now_ns
+        if self._watch is not None:
+            self._writer.findings = self._watch.latest
         self._writer.tick(now_ns, clock_ns)
         return True
 
@@ -527,10 +556,16 @@ class FileSink(Sink):
 class MetricsSink(Sink):
     """The metrics that Prometheus scrapes."""
 
-    def __init__(self, metrics: Metrics, files: Sequence[FileSink] = ()) -> None:
-        """Count in ``metrics``, also the write failures of ``files``."""
+    def __init__(
+        self,
+        metrics: Metrics,
+        files: Sequence[FileSink] = (),
+        watch: FindingsWatch | None = None,
+    ) -> None:
+        """Count in ``metrics``, also the findings of ``watch`` and write failures of ``files``."""
         self._metrics = metrics
         self._files = files
+        self._watch = watch
         self._captured_bytes = 0
 
     def add_packets(self, packets: PacketBatch) -> None:
@@ -544,6 +579,8 @@ class MetricsSink(Sink):
     def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
         """Set the metrics of the capture."""
         self._metrics.set_capture(state, self._captured_bytes, now_ns)
+        if self._watch is not None and self._watch.latest is not None:
+            self._metrics.set_findings(self._watch.latest.present(now_ns))
         failures = [sink.failures for sink in self._files]
         self._metrics.set_write_failures({failure.what: failure.count for failure in failures})
         return True

@@ -1,4 +1,7 @@
 # The C types of streams.py.
+cimport cython
+
+from kanalyze.model.tcp cimport TcpConnection
 
 cdef enum:
     NO_TIME = -1  # as in packets.py: a test compares them
@@ -10,3 +13,14 @@ cdef class Segments:
     cdef const long long[::1] starts, lengths, captureds, times, packets
 
     cpdef view(self, Py_ssize_t begin, Py_ssize_t end)
+
+
+@cython.final
+cdef class StreamUpdate:
+    cdef public TcpConnection connection
+    cdef public tuple items
+    cdef public bint closed
+    cdef public object closed_packet
+
+
+cpdef chunk_of(long long stream_offset, Segments segments, long long first, long long last)

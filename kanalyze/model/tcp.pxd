@@ -62,3 +62,15 @@ cdef class NetworkPath:
 
 @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)
 cdef Py_ssize_t _first_from(const long long[::1] packets, long long number) except -1
+
+
+@cython.final
+cdef class TcpConnection:
+    cdef public long long serial, connection_number, first_time_ns, last_time_ns
+    cdef public tuple endpoints
+    cdef public object opened_by, first_packet, closed_by, end, measures, tls, proxy
+    cdef public list first_sequence, start_seen, packets, payload_bytes, retransmitted_bytes
+    cdef public list duplicate_bytes, keep_alive_bytes, out_of_order_packets, lost_bytes
+    cdef public list snapped_bytes
+    cdef public bint reset
+    cdef public NetworkPath path

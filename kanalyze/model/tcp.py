@@ -46,6 +46,7 @@ __all__ = [
     "TcpMeasures",
     "end_of_two",
     "ip_text",
+    "ipv4_text",
     "open_connection",
 ]
 
@@ -58,8 +59,10 @@ MAX_EVENTS: Final = 4096
 _KEPT_NS = KEPT_NS
 _NEVER = (1 << 63) - 1
 _NO_RANGE = (-2, -1)
+_ONE = array("q", (0,))
+"""Copied for new columns: to make one takes five times as long."""
 _NOTHING = array("q")
-"""Shared by all paths without events: never written to."""
+"""Shared by all paths without events, or round trips: never written to."""
 
 
 @Saved("ip:str port:u16")
@@ -75,6 +78,12 @@ class Endpoint(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
+def ipv4_text(address: int) -> str:
+    """Write an IPv4 address: dotted quad."""
+    return ".".join(map(str, address.to_bytes(4)))
+
+
+@functools.lru_cache(maxsize=4096)
 def ip_text(high: int, low: int, *, is_ipv6: bool) -> str:
     """Write an address: dotted quad, or RFC 5952 for IPv6, without brackets.
 
@@ -82,7 +91,7 @@ def ip_text(high: int, low: int, *, is_ipv6: bool) -> str:
     IPv4-mapped IPv6 addresses are written ``::ffff:1.2.3.4``.
     """
     if not is_ipv6:
-        return ".".join(map(str, low.to_bytes(4)))
+        return ipv4_text(low)
     import ipaddress  # slow to import, and many captures have no IPv6
 
     address = ipaddress.IPv6Address(high << 64 | low)
@@ -266,9 +275,9 @@ class RoundTripHistory:
     def __init__(self) -> None:
         self.least_ns = NOT_KNOWN
         self.prompt_ns = NOT_KNOWN
-        self.packets = array("q")
+        self.packets = _NOTHING
         """Numbers of the packets at which the least round trip fell."""
-        self.falls = array("q")
+        self.falls = _NOTHING
         """The least round trip in ns from each of these packets on."""
         self._last_packet = _NEVER
         self._last_fall = NOT_KNOWN
@@ -298,8 +307,11 @@ class RoundTripHistory:
             # To bound memory, after MAX_FALLS only a fall to half or less is kept.
             if current_ns >= last_ns or (count >= MAX_FALLS and 2 * current_ns > last_ns):
                 return
-        self.packets.append(packet)
-        self.falls.append(current_ns)
+            self.packets.append(packet)
+            self.falls.append(current_ns)
+        else:
+            self.packets, self.falls = _ONE[:], _ONE[:]
+            self.packets[0], self.falls[0] = packet, current_ns
         self._last_packet, self._last_fall = packet, current_ns
 
     def least_at(self, packet: int) -> int:
@@ -537,32 +549,6 @@ class TcpConnection:
     ``retransmitted_bytes``, ``duplicate_bytes`` and ``keep_alive_bytes``.
     """
 
-    __slots__ = (
-        "closed_by",
-        "connection_number",
-        "duplicate_bytes",
-        "end",
-        "endpoints",
-        "first_packet",
-        "first_sequence",
-        "first_time_ns",
-        "keep_alive_bytes",
-        "last_time_ns",
-        "lost_bytes",
-        "measures",
-        "opened_by",
-        "out_of_order_packets",
-        "packets",
-        "path",
-        "payload_bytes",
-        "proxy",
-        "reset",
-        "retransmitted_bytes",
-        "serial",
-        "snapped_bytes",
-        "start_seen",
-        "tls",
-    )
     _SAVED = Saved(
         "serial:count endpoints:*(*Endpoint,*Endpoint) connection_number:count opened_by:end? "
         "first_time_ns:int last_time_ns:int first_packet:count? reset:bool closed_by:end? end:str? "

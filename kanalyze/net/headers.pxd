@@ -25,7 +25,6 @@ cdef enum:
 
 @cython.final
 cdef class SegmentColumnsBuilder:
-    cdef dict _arrays
     cdef long long _used
     cdef long long[::1] _number, _time_ns, _is_ipv6
     cdef unsigned long long[::1] _source_high, _source_low, _destination_high, _destination_low

@@ -36,7 +36,12 @@ from kanalyze.net.header_kinds import (
     link_name,
 )
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.segment_columns import ALL_CONNECTIONS, SegmentColumns, columns_in
+from kanalyze.net.segment_columns import (
+    ALL_CONNECTIONS,
+    SegmentColumns,
+    column_bytes,
+    columns_in,
+)
 from kanalyze.net.tunnels import (
     read_cisco_hdlc,
     read_hdlc,
@@ -120,7 +125,6 @@ _PKTAP_LEAST_BYTES: Final = 12
 _PKTAP_PACKET: Final = 1
 _PKTAP_LINKS: Final = {12: 101, 14: 101}
 """Numbers that only macOS uses, as LINKTYPE_ values: raw IP."""
-_ADDRESSES: Final = ("source_high", "source_low", "destination_high", "destination_low")
 _PORTS = 1 << 16
 _LOW_64_BITS = (1 << 64) - 1
 
@@ -132,7 +136,7 @@ class HeaderReader:
     that completed it.
     """
 
-    _NOT_SAVED = ("_limits", "_lose", "_stats")
+    _NOT_SAVED = ("_limits", "_lose", "_memory", "_stats")
 
     def __init__(
         self,
@@ -152,6 +156,8 @@ class HeaderReader:
         self._lose = lose
         self._fragments: FragmentReassembler | None = None
         """None before the first one."""
+        self._memory = memoryview(bytearray())
+        """Has the columns of the last batch."""
 
     def state(self, _context: object) -> State | None:
         """Return what :meth:`load_state` takes."""
@@ -168,12 +174,16 @@ class HeaderReader:
 
         The columns hold the segments of a shard's connections; all packets are counted. Their
         buffer is the batch's, or, after fragments were reassembled, a copy of it followed by the
-        datagrams.
+        datagrams. Their memory is used again for the next batch.
         """
-        builder = SegmentColumnsBuilder(len(batch))
+        room = len(batch)
+        if column_bytes(room) > len(self._memory):
+            self._memory = memoryview(bytearray(column_bytes(room)))
+        builder = SegmentColumnsBuilder(self._memory, room)
         builders: list[SegmentColumnsBuilder | None] = [None] * shard.count
         builders[shard.index] = builder
-        return builder.columns(self._read_into(builders, batch))
+        buffer = self._read_into(builders, batch)
+        return SegmentColumns(buffer, **columns_in(self._memory, room, builder.count()))
 
     def deal(
         self, batch: PacketBatch, memories: Sequence[memoryview]
@@ -188,7 +198,7 @@ class HeaderReader:
         Returns:
             The number of segments of each shard, and the buffer of all.
         """
-        builders = [SegmentColumnsBuilder(len(batch), memory) for memory in memories]
+        builders = [SegmentColumnsBuilder(memory, len(batch)) for memory in memories]
         buffer = self._read_into(builders, batch)
         return [builder.count() for builder in builders], buffer
 
@@ -234,37 +244,29 @@ def read_headers(batch: PacketBatch, stats: LayerStats) -> SegmentColumns:
 
 
 class SegmentColumnsBuilder:
-    """Fills segment columns, which have room for ``room`` segments, if need be in a memory."""
+    """Fills segment columns in a memory that has room for ``room`` segments."""
 
-    def __init__(self, room: int, memory: memoryview | None = None) -> None:
-        arrays: dict[str, Any]
-        if memory is None:
-            none = bytes(8 * room)
-            names = SegmentColumns.__slots__
-            arrays = {name: array("Q" if name in _ADDRESSES else "q", none) for name in names}
-            del arrays["buffer"]
-        else:
-            arrays = columns_in(memory, room, room)
-        self._arrays = arrays
+    def __init__(self, memory: memoryview, room: int) -> None:
+        columns = columns_in(memory, room, room)
         self._used = 0
-        self._number = memoryview(arrays["number"])
-        self._time_ns = memoryview(arrays["time_ns"])
-        self._is_ipv6 = memoryview(arrays["is_ipv6"])
-        self._source_high = memoryview(arrays["source_high"])
-        self._source_low = memoryview(arrays["source_low"])
-        self._destination_high = memoryview(arrays["destination_high"])
-        self._destination_low = memoryview(arrays["destination_low"])
-        self._source_port = memoryview(arrays["source_port"])
-        self._destination_port = memoryview(arrays["destination_port"])
-        self._sequence = memoryview(arrays["sequence"])
-        self._acknowledgment = memoryview(arrays["acknowledgment"])
-        self._flags = memoryview(arrays["flags"])
-        self._window = memoryview(arrays["window"])
-        self._checksum = memoryview(arrays["checksum"])
-        self._identification = memoryview(arrays["identification"])
-        self._payload_start = memoryview(arrays["payload_start"])
-        self._payload_bytes = memoryview(arrays["payload_bytes"])
-        self._captured_bytes = memoryview(arrays["captured_bytes"])
+        self._number = columns["number"]
+        self._time_ns = columns["time_ns"]
+        self._is_ipv6 = columns["is_ipv6"]
+        self._source_high = columns["source_high"]
+        self._source_low = columns["source_low"]
+        self._destination_high = columns["destination_high"]
+        self._destination_low = columns["destination_low"]
+        self._source_port = columns["source_port"]
+        self._destination_port = columns["destination_port"]
+        self._sequence = columns["sequence"]
+        self._acknowledgment = columns["acknowledgment"]
+        self._flags = columns["flags"]
+        self._window = columns["window"]
+        self._checksum = columns["checksum"]
+        self._identification = columns["identification"]
+        self._payload_start = columns["payload_start"]
+        self._payload_bytes = columns["payload_bytes"]
+        self._captured_bytes = columns["captured_bytes"]
 
     def put(self, cursor: HeaderCursor, number: int, time_ns: int) -> int:
         """Write the segment whose valid TCP header a cursor stands at."""
@@ -297,13 +299,6 @@ class SegmentColumnsBuilder:
     def count(self) -> int:
         """Return the number of segments so far."""
         return self._used
-
-    def columns(self, buffer: memoryview) -> SegmentColumns:
-        """Return the filled columns, over a buffer; the builder cannot be used again."""
-        arrays = self._arrays
-        if self._used < len(arrays["number"]):
-            arrays = {name: column[: self._used] for name, column in arrays.items()}
-        return SegmentColumns(buffer, **arrays)
 
 
 def read_all(
@@ -402,7 +397,7 @@ class EndpointFilter:
 
     def selected(self, packets: PacketBatch) -> array[int]:
         """Return the indices of the packets that match."""
-        rows = array("q", bytes(8 * len(packets)))
+        rows = array("q", [0]) * len(packets)
         count = self._fill(HeaderCursor(packets, LayerStats()), memoryview(rows), len(packets))
         return rows[:count]
 
@@ -650,7 +645,7 @@ _READERS: Final[dict[int, Callable[[HeaderCursor], int]]] = {
 
 def shards_of(segments: SegmentColumns, count: int) -> array[int]:
     """Return for each segment the index, below ``count``, of its connection's shard."""
-    shards = array("q", bytes(8 * len(segments)))
+    shards = array("q", [0]) * len(segments)
     fill_shards(shards, segments, count)
     return shards
 

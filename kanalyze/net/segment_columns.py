@@ -134,12 +134,12 @@ def column_bytes(room: int) -> int:
 
 def columns_in(data: memoryview, room: int, count: int) -> dict[str, memoryview]:
     """Return the columns of ``count`` segments, which begin where those of ``room`` would."""
-    return {
-        name: data[first : first + _CELL_BYTES * count].cast("Q" if name in _ADDRESSES else "q")
-        for name, first in zip(
-            _NAMES, range(0, column_bytes(room), _CELL_BYTES * room), strict=True
-        )
-    }
+    columns = {}
+    for at, name in enumerate(_NAMES):
+        first = at * _CELL_BYTES * room
+        cells = data[first : first + _CELL_BYTES * count]
+        columns[name] = cells.cast("Q" if name in _ADDRESSES else "q")
+    return columns
 
 
 class Shard:

@@ -31,8 +31,9 @@ from kanalyze.common import unfinished
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import KanalyzeError
 from kanalyze.queries.engine import QueryError
-from kanalyze.queries.files import built_in, derived, words_of
+from kanalyze.queries.files import built_in, derived, derived_in, words_of
 from kanalyze.queries.mapped_rows import MappedTables
+from kanalyze.queries.name_tables import NameTables
 from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
 from kanalyze.queries.saved import (
     ROWS,
@@ -229,7 +230,7 @@ class DerivedViews:
         for name in sorted(words & macros.keys() - self._macros):
             self._connection.execute(macros[name].sql)
             self._macros.add(name)
-        for name in sorted(words & tables.keys() - above - self._given):
+        for name in sorted(derived_in(sql) - above - self._given):
             if name not in self._kinds:
                 table = tables[name].with_rows() if self._with_rows else tables[name]
                 self.make(table.sql, above | {name})
@@ -349,6 +350,7 @@ class Database(ClosedAtEnd):
         self._mapped = MappedTables(self._connection, self._folder.path, mapped_bytes)
         self.derived = DerivedViews(self._connection)
         """The views of ``sql/tables/``."""
+        self.names = NameTables(self._connection)
         self.headers: list[dict[str, Any]] = []
         """The headers of the attached saved files."""
         self.attached: list[str] = []
@@ -445,7 +447,9 @@ class Database(ClosedAtEnd):
             relation = self._connection.sql(f"SELECT {names} FROM {ROWS}.{table}")
             yield from relation.to_arrow_reader(_READ_ROWS)
 
-    def values(self, sql: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
+    def values(
+        self, sql: str, parameters: Mapping[str, object] | None = None
+    ) -> list[tuple[Any, ...]]:
         """Return the rows of one of our own statements.
 
         Raises:
@@ -453,7 +457,7 @@ class Database(ClosedAtEnd):
         """
         self._insert_all()
         with self._errors_as(QueryError):
-            return self._connection.execute(sql, parameters).fetchall()
+            return self._connection.execute(sql, parameters or {}).fetchall()
 
     def finish(self, header: Mapping[str, Any]) -> None:
         """Write everything to the file, with a header of plain values.
@@ -483,10 +487,10 @@ class Database(ClosedAtEnd):
         Raises:
             QueryError: the query is invalid or fails.
         """
-        sql = _listed(sql)
         with self._errors_as(QueryError):
-            _check(sql)
+            sql = _checked(sql)
             self._prepare(sql)
+            sql = self.names.named(sql)
             return self._memory.run(
                 self._connection,
                 lambda: self._connection.sql(sql, params=dict(parameters or {})).to_arrow_table(),
@@ -507,10 +511,10 @@ class Database(ClosedAtEnd):
             QueryError: see :meth:`ask`.
         """
         path = self._folder.path / "answer"
-        sql = _listed(sql)
         with self._errors_as(QueryError):
-            _check(sql)
+            sql = _checked(sql)
             self._prepare(sql)
+            sql = self.names.named(sql)
             copy = f"COPY ({sql.strip().rstrip(';')}\n) TO '{path}' ({_COPY_OPTIONS[file_format]})"
             self._connection.execute(copy, dict(parameters))
         try:
@@ -590,23 +594,25 @@ class Database(ClosedAtEnd):
             raise kind(_one_line(error)) from None
 
 
-def _listed(sql: str) -> str:
-    """Return a query for the tables in place of SHOW TABLES: most are only made when named."""
-    if sql.strip(" \n;").lower().split() != ["show", "tables"]:
-        return sql
-    from kanalyze.spec.rows.tables import SQL_TABLES  # imported late: large tables
+def _checked(sql: str) -> str:
+    """Return what to run for a query of a user; raises QueryError if it is none, or changes rows.
 
-    lines = ", ".join(f"('{table.name}', '{table.line}')" for table in SQL_TABLES.values())
-    return f"SELECT * FROM (VALUES {lines}) AS tables (name, line)"
-
-
-def _check(sql: str) -> None:
-    """Raise QueryError for anything except one query that changes nothing."""
+    SHOW TABLES lists all tables, most of which are only made when a query names them.
+    """
     import duckdb
 
     statements = duckdb.extract_statements(sql)
     if len(statements) != 1 or statements[0].type not in _read_only_types():
         raise QueryError("use a single query, such as SELECT ... FROM requests")
+    return _all_tables() if sql.strip(" \n;").lower().split() == ["show", "tables"] else sql
+
+
+def _all_tables() -> str:
+    """Return a query for the names of all tables, and what a line of each is."""
+    from kanalyze.spec.rows.tables import SQL_TABLES  # imported late: large tables
+
+    lines = ", ".join(f"('{table.name}', '{table.line}')" for table in SQL_TABLES.values())
+    return f"SELECT * FROM (VALUES {lines}) AS tables (name, line)"
 
 
 def _read_only_types() -> frozenset[object]:

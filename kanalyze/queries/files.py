@@ -22,6 +22,7 @@ __all__ = [
     "Query",
     "built_in",
     "derived",
+    "derived_in",
     "find_query",
     "parameters_of",
     "questions",
@@ -38,6 +39,14 @@ _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 """The parts of SQL without parameters: string literals and comments."""
 _WORD = re.compile(r"\w+")
 _ROWS = re.compile(r"-- rows: ")
+_SOURCES = re.compile(
+    r"\b(?:from|join|describe|summarize|table)\b([^();]*?)(?=[();]|\b(?:where|group|order|select|"
+    r"limit|having|window|union|on|using|qualify|intersect|except|join|inner|left|right|full|cross|"
+    r"natural|asof|anti|semi|positional|pivot|unpivot|tablesample)\b|$)"
+)
+"""What SQL in lower case reads from: tables, their aliases, and functions of tables."""
+_OWN = re.compile(r"(\w+)\s+as\s+(?:(?:not\s+)?materialized\s+)?\(")
+"""A name that a query defines itself, such as by WITH."""
 _LARGEST_BYTES = 1 << 20
 
 
@@ -92,13 +101,29 @@ def derived() -> dict[str, Query]:
     return {**built_in("tables"), **built_in("views")}
 
 
+@lru_cache(maxsize=256)
+def derived_in(sql: str) -> frozenset[str]:
+    """Return the names of :func:`derived` that SQL may read.
+
+    Names of the views of users are words that a query may use for something else, such as ``lag``.
+    """
+    words = words_of(sql)
+    found, views = words & built_in("tables").keys(), words & built_in("views").keys()
+    if views:  # seldom: the search below takes 0.3 ms
+        text = _TEXT.sub("", sql).lower()
+        sources = {word for part in _SOURCES.findall(text) for word in _WORD.findall(part)}
+        found |= views & sources - {*_OWN.findall(text)}
+    return found
+
+
 def words_below(sql: str) -> frozenset[str]:
     """Return the words of SQL and of all views that it reads, directly or through other views."""
-    words, new = frozenset[str](), words_of(sql)
+    words, views, new = words_of(sql), frozenset[str](), derived_in(sql)
     while new:
-        words |= new
-        views = [derived()[name].sql for name in new & derived().keys()]
-        new = frozenset[str]().union(*map(words_of, views)) - words
+        views |= new
+        texts = [derived()[name].sql for name in new]
+        words = words.union(*map(words_of, texts))
+        new = frozenset[str]().union(*map(derived_in, texts)) - views
     return words
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
+from kanalyze.spec.rows.names import NAME_COLUMNS
 from kanalyze.spec.rows.views import FLOW_KEYS
 
 if TYPE_CHECKING:
@@ -80,25 +81,28 @@ def _number(where: str, name: str, text: str) -> float:
 
 
 def flows_query(
-    by: Sequence[str], prices: Iterable[Price] | None = None
+    by: Sequence[str], prices: Iterable[Price] | None = None, *, has_names: bool = False
 ) -> tuple[str, dict[str, str | float]]:
     """Return a query for flows, the largest first, and its parameters.
 
     Args:
         by: the columns to sum by, of :data:`~kanalyze.spec.rows.views.FLOW_KEYS`.
         prices: what flows cost; None for no column ``cost``.
+        has_names: whether flows have the names of addresses too.
 
     Raises:
         UsageError: there is no such column to sum by.
     """
+    names = tuple(column.name for column in NAME_COLUMNS)
     for name in by:
-        if name not in FLOW_KEYS:
+        if name in names and not has_names:
+            raise UsageError(f"{name}: add --names FILE, with names of addresses")
+        if name not in (*FLOW_KEYS, *names):
             raise UsageError(f"unknown column {name!r}; there are {', '.join(FLOW_KEYS)}")
     columns = [*by, *(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in _SUMS)]
     parameters: dict[str, str | float] = {}
     if prices is not None:
         columns.append(f"{_cost(prices, parameters)} AS cost")
-    columns += ["min(first_time) AS first_time", "max(last_time) AS last_time"]
     keys = f" GROUP BY {', '.join(by)}" if by else ""
     order = ", ".join(["sum(request_bytes) + sum(response_bytes) DESC", *by])
     return f"FROM flows SELECT {', '.join(columns)}{keys} ORDER BY {order}", parameters
@@ -122,4 +126,5 @@ def _cost(prices: Iterable[Price], parameters: dict[str, str | float]) -> str:
         per_request = named(price.per_million_requests / 1e6)
         cost = f"(request_bytes + response_bytes) * {per_byte} + requests * {per_request}"
         cases.append(f"WHEN {condition} THEN {cost}")
-    return f"sum(CASE {' '.join(cases)} ELSE 0 END)"
+    # To a billionth: a float's last digits are noise.
+    return f"round(sum(CASE {' '.join(cases)} ELSE 0 END) * 1e9) / 1e9"

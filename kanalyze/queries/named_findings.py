@@ -19,6 +19,7 @@ from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.findings import (
     COMMANDS_OF_ROWS,
     asked_for,
+    kind_of_finding,
     search,
     unfiltered_only,
     with_thresholds,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.database import Database
     from kanalyze.queries.findings import Finding, FindingKind
 
-__all__ = ["FindingName", "named_findings", "options_of", "parse_name", "with_command"]
+__all__ = ["FindingName", "named_findings", "parse_name", "with_commands"]
 
 _MAX_DIGITS = 9
 
@@ -142,19 +143,45 @@ def _place_of(finding: Finding) -> int:
     return int(finding.short_name.partition(":")[2] or 1)
 
 
-def with_command(finding: Finding, options: Sequence[str]) -> Finding:
-    """Return a finding whose command shows its rows, and no others.
+def with_commands(
+    findings: Iterable[Finding], kinds: Iterable[FindingKind], conditions: Mapping[str, Any]
+) -> list[Finding]:
+    """Return findings whose commands show their rows, and no others.
 
-    One whose query does not say which rows it means stays as it is. ``options`` are those of
-    :func:`options_of`.
+    A finding whose query does not say which rows it means stays as it is.
+
+    Args:
+        findings: findings of a report.
+        kinds: the kinds that were searched for, with their thresholds.
+        conditions: the filter of the rows, which the commands repeat.
     """
-    if not finding.short_name:
-        return finding
-    return finding._replace(options=("--finding", finding.short_name, *options))
+    filters, by_name = _filter_options(conditions), {kind.query.name: kind for kind in kinds}
+    return [
+        finding._replace(
+            options=(
+                *("--finding", finding.short_name, *filters),
+                *_threshold_options(by_name[finding.name]),
+            )
+        )
+        if finding.short_name
+        else finding
+        for finding in findings
+    ]
 
 
-def options_of(conditions: Mapping[str, Any], thresholds: Mapping[str, float]) -> list[str]:
-    """Return the options that filter rows as in a report, and that set its thresholds."""
+def _threshold_options(kind: FindingKind) -> list[str]:
+    """Return the options that set the thresholds that are not the default ones."""
+    default = kind_of_finding(kind.query).thresholds
+    return [
+        word
+        for name, value in kind.thresholds.items()
+        if value != default[name]
+        for word in ("--threshold", f"{kind.query.name}.{name}={value!r}")
+    ]
+
+
+def _filter_options(conditions: Mapping[str, Any]) -> list[str]:
+    """Return the options that filter rows as in a report."""
     words: list[str] = []
     for each in FILTERS.values():
         value = conditions.get(each.field)
@@ -169,6 +196,4 @@ def options_of(conditions: Mapping[str, Any], thresholds: Mapping[str, float]) -
                 words.append(f"{flag}={text}")
             else:
                 words += [flag, text]
-    for name, number in thresholds.items():
-        words += ["--threshold", f"{name}={number:g}"]
     return words

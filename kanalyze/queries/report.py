@@ -25,7 +25,7 @@ from kanalyze.queries.findings import (
     with_earlier,
     with_thresholds,
 )
-from kanalyze.queries.named_findings import options_of, with_command
+from kanalyze.queries.named_findings import with_commands
 from kanalyze.spec.report import TABLES
 
 if TYPE_CHECKING:
@@ -99,11 +99,8 @@ def report_with_findings(
         report = _report_of(sums, quality, conditions or {}, parameters, every)
     failed = FailedQueries()
     findings = search(database, [kind for kind in searched if kind.query in queries], failed)
-    more = options_of(conditions or {}, thresholds or {})
-    findings = [with_command(finding, more) for finding in findings]
-    report["findings"] = [
-        finding.to_dict() for finding in with_earlier(findings, earlier, searched)
-    ]
+    shown = with_commands(findings, searched, conditions or {})
+    report["findings"] = [finding.to_dict() for finding in with_earlier(shown, earlier, searched)]
     if not_searched:
         report["findings_left_out"] = sorted(kind.query.name for kind in not_searched)
     failed.add_to(report)

@@ -6,11 +6,13 @@ names from the wire.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.lines import Line, fitted_table, markdown_table, markdown_text
 from kanalyze.render.missing import failed_names, failed_texts
@@ -34,6 +36,7 @@ __all__ = ["compare_lines", "compare_markdown"]
 _Item: TypeAlias = dict[str, Any]
 
 _MAX_CHANGES = 20
+_MOST_IN_VERDICT = 3
 _MAX_NAMES = 12
 _MAX_LOAD = 10
 _CHANGES = (
@@ -63,14 +66,14 @@ class _Table(NamedTuple):
     """Number of rows that are not shown."""
 
 
-def compare_lines(comparison: _Item, width: int) -> Iterator[Line]:
+def compare_lines(comparison: _Item, width: int, zone: Zone = UTC) -> Iterator[Line]:
     """Yield the lines of a comparison. From ``width`` 60 on, no line is longer than ``width``."""
-    for line in _lines(comparison, width):
+    for line in _lines(comparison, width, zone):
         yield from line.fitted(width)
 
 
-def _lines(comparison: _Item, width: int) -> Iterator[Line]:
-    head = list(_head(comparison))
+def _lines(comparison: _Item, width: int, zone: Zone) -> Iterator[Line]:
+    head = list(_head(comparison, zone))
     for text in head[:-1]:
         yield Line(text)
     yield Line()
@@ -91,9 +94,9 @@ def _lines(comparison: _Item, width: int) -> Iterator[Line]:
         yield Line(text)
 
 
-def compare_markdown(comparison: _Item) -> str:
+def compare_markdown(comparison: _Item, zone: Zone = UTC) -> str:
     """Return a comparison as GitHub-flavoured Markdown."""
-    *head, verdict = _head(comparison)
+    *head, verdict = _head(comparison, zone)
     parts = ["# Comparison", *(f"- {markdown_text(text)}" for text in head)]
     parts += [f"\n**{markdown_text(verdict)}**"]
     for table in _tables(comparison):
@@ -109,10 +112,10 @@ def compare_markdown(comparison: _Item) -> str:
 # -- the head -------------------------------------------------------------------------------------
 
 
-def _head(comparison: _Item) -> Iterator[str]:
+def _head(comparison: _Item, zone: Zone) -> Iterator[str]:
     """Yield lines about both sides and the thresholds; the last line is the result."""
-    yield f"A  {_side(comparison['a'])}"
-    yield f"B  {_side(comparison['b'])}{_times_as_much(comparison)}"
+    yield f"A  {_side(comparison['a'], zone)}"
+    yield f"B  {_side(comparison['b'], zone)}{_times_as_much(comparison)}"
     for name in ("a", "b"):
         if comparison[name]["filter"]:
             conditions = "; ".join(
@@ -146,8 +149,9 @@ def _head(comparison: _Item) -> Iterator[str]:
     yield _verdict(comparison)
 
 
-def _side(side: _Item) -> str:
-    when = "" if side["first_time_ns"] is None else f"{moment_text(side['first_time_ns'])} UTC, "
+def _side(side: _Item, zone: Zone) -> str:
+    first_ns = side["first_time_ns"]
+    when = "" if first_ns is None else f"{moment_text(first_ns, zone)} {zone.label(first_ns)}, "
     rate = side["requests_per_s"]
     per_s = "" if rate is None else f" in {duration_text(side['span_ns'])}, {_per_s(rate)}"
     kind = " (report)" if side["made_of"] == "report" else ""
@@ -176,8 +180,29 @@ def _verdict(comparison: _Item) -> str:
     if comparison["too_few"]:
         others.append(f"{len(comparison['too_few'])} with too few requests or too short a time")
     is_all = not failed_names(comparison, "comparison")
+    if not comparison["judged"]:
+        differences.append("nothing certain, because too short to judge")
     nothing = "no difference" if is_all else "no difference in what could be compared"
-    return f"{', '.join(differences) or nothing}; {', '.join(others)}"
+    largest = [_figure(line) for line in _largest(comparison["too_few"])[:_MOST_IN_VERDICT]]
+    most = f"; the largest differences of these: {', '.join(largest)}" if largest else ""
+    return f"{', '.join(differences) or nothing}; {', '.join(others)}{most}"
+
+
+def _largest(too_few: Sequence[_Item]) -> list[_Item]:
+    """Return the lines with a latency that differs much, the largest first, each API once.
+
+    The lines of clients, topics and brokers repeat that of their API.
+    """
+    lines = [line for line in too_few if line["largest"] is not None]
+    of_apis = [line for line in lines if line["by"] == "api"]
+    return sorted(of_apis or lines, key=lambda line: -abs(math.log(line["largest"]["ratio"])))
+
+
+def _figure(line: _Item) -> str:
+    figure = line["largest"]
+    times = f"{duration_text(figure['a'])} \u2192 {duration_text(figure['b'])}"
+    subject = "" if line["by"] == "api" else f" of {_subject(line)}"
+    return f"{shown(line['api'])}{subject} {figure['measure']} {times}"
 
 
 # -- tables ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
 from kanalyze.render.lines import Line
 from kanalyze.render.missing import failed_names
-from kanalyze.render.units import clock_text, count_text, listed, shown
+from kanalyze.render.units import UTC_CLOCK, ReportClock, count_text, listed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,6 +47,8 @@ CONCERNS = {
 _MAX_OF_A_KIND, _MOST_NAMES = 3, 3
 _TEXT_LIMIT = 300
 _COMMAND_LIMIT = 1000
+_CAPTURES_LIMIT = 300
+"""Number of characters of the names of captures in a command."""
 
 
 class FindingGroup(NamedTuple):
@@ -67,11 +69,16 @@ class FindingGroup(NamedTuple):
 
 
 def finding_groups(
-    findings: Sequence[dict[str, Any]], captures: Sequence[str], most: int = _MAX_OF_A_KIND
+    findings: Sequence[dict[str, Any]],
+    captures: Sequence[str],
+    clock: ReportClock = UTC_CLOCK,
+    most: int = _MAX_OF_A_KIND,
+    *,
+    has_files: bool = False,
 ) -> Iterator[FindingGroup]:
     """Yield findings grouped by kind and cause, each with its first ``most`` findings.
 
-    ``captures`` are for the commands.
+    ``captures`` are for the commands; ``has_files`` says whether several were read.
     """
     depths = depths_of(findings)
     numbered = zip(findings, depths, strict=True)
@@ -81,7 +88,10 @@ def finding_groups(
         yield FindingGroup(
             title_of(first["title"], depth),
             depth,
-            [(_figures(finding), _command(finding, captures)) for finding in of_kind[:most]],
+            [
+                (_figures(finding, clock, has_files=has_files), _command(finding, captures))
+                for finding in of_kind[:most]
+            ],
             max(len(of_kind) - most, 0),
             "; ".join(whom_texts(of_kind[most:], known=of_kind[:most])),
             *(first[name] for name in ("why", "repair", "sure")),
@@ -148,6 +158,9 @@ def finding_lines(
     not_searched: str | None = None,
     nothing: str = "none",
     most_stories: int | None = None,
+    clock: ReportClock = UTC_CLOCK,
+    *,
+    has_files: bool = False,
 ) -> Iterator[Line]:
     """Yield the lines of the first few findings of each kind, effects indented under their cause.
 
@@ -158,6 +171,8 @@ def finding_lines(
         nothing: is shown without findings.
         most_stories: of so many stories causes are told whole, and effects as one line; of the
             others there is a line. None to tell everything.
+        clock: writes times.
+        has_files: whether several captures were read.
     """
     yield Line()
     yield Line("Findings", style="bold cyan")
@@ -165,7 +180,7 @@ def finding_lines(
         yield Line(nothing, style="dim")
     stories = 0
     most = _MAX_OF_A_KIND if most_stories is None else 1
-    for group in finding_groups(findings, captures, most):
+    for group in finding_groups(findings, captures, clock, most, has_files=has_files):
         stories += not group.depth
         if most_stories is None or (stories <= most_stories and not group.depth):
             yield from _whole(group)
@@ -175,9 +190,9 @@ def finding_lines(
         yield Line(not_searched, style="dim")
 
 
-def story_lines(findings: Sequence[dict[str, Any]]) -> Iterator[Line]:
+def story_lines(findings: Sequence[dict[str, Any]], clock: ReportClock) -> Iterator[Line]:
     """Yield a line for each story but the first: what is wrong, and the figures."""
-    for group in list(finding_groups(findings, ()))[1:]:
+    for group in list(finding_groups(findings, (), clock))[1:]:
         if not group.depth:
             yield Line(f"{group.title}: {group.examples[0][0]}", style="red")
 
@@ -212,8 +227,11 @@ def _more_text(group: FindingGroup) -> str:
     )
 
 
-def _figures(finding: dict[str, Any]) -> str:
-    """Return the figures of a finding, whom it concerns, and since and until when."""
+def _figures(finding: dict[str, Any], clock: ReportClock, *, has_files: bool) -> str:
+    """Return the figures of a finding, whom it concerns, and since and until when.
+
+    Of several captures, the number of a packet does not say which packet it is.
+    """
     text = finding["what"]
     whom = [
         f"{CONCERNS[name]} {shown(str(value))}"
@@ -222,16 +240,16 @@ def _figures(finding: dict[str, Any]) -> str:
     ]
     parts = [shown(text, _TEXT_LIMIT), *whom]
     if finding["first_time_ns"] is not None:
-        parts.append(_span_text(finding["first_time_ns"], finding["last_time_ns"]))
-    if finding["first_packet"] is not None:
+        parts.append(_span_text(finding["first_time_ns"], finding["last_time_ns"], clock))
+    if finding["first_packet"] is not None and not has_files:
         parts.append(f"packet {finding['first_packet']}")
     return "; ".join(parts)
 
 
-def _span_text(first_ns: int, last_ns: int | None) -> str:
+def _span_text(first_ns: int, last_ns: int | None, clock: ReportClock) -> str:
     """Return when the fault began and ended; one time if it is only seen once."""
-    since = clock_text(first_ns)
-    until = since if last_ns is None else clock_text(last_ns)
+    since = clock.text(first_ns)
+    until = since if last_ns is None else clock.text(last_ns)
     return f"at {since}" if since == until else f"since {since} until {until}"
 
 
@@ -243,12 +261,16 @@ def _names(text: str, name: str) -> bool:
 def command_text(command: str, options: Sequence[str], captures: Sequence[str] = ()) -> str:
     """Return the command that shows the rows of a finding, quoted for a shell.
 
-    A single capture is named. For several captures, a pipe or an interface, ``CAPTURE`` is a
-    placeholder that the user must replace.
+    ``CAPTURE`` is a placeholder for a pipe or an interface, ``CAPTURE...`` for many captures: the
+    user must replace it.
     """
-    is_file = len(captures) == 1 and captures[0] != "-" and not captures[0].startswith("live:")
-    name = shlex.quote(captures[0]) if is_file else "CAPTURE" if len(captures) < 2 else "CAPTURE..."
-    return escape(" ".join(("kanalyze", command, name, *map(shlex.quote, options))))
+    are_files = all(name != "-" and not name.startswith("live:") for name in captures)
+    names = " ".join(map(shlex.quote, captures))
+    if not captures or not are_files:
+        names = "CAPTURE"
+    elif len(captures) > 1 and len(names) > _CAPTURES_LIMIT:
+        names = "CAPTURE..."
+    return escape(" ".join(("kanalyze", command, names, *map(shlex.quote, options))))
 
 
 def _command(finding: dict[str, Any], captures: Sequence[str]) -> str:

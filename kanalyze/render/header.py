@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.render.lines import Line
 from kanalyze.render.missing import failed_texts, no_kafka_text, undecrypted_text
 from kanalyze.render.units import (
@@ -39,9 +40,10 @@ __all__ = [
 _WARNING = "bold yellow"
 
 
-def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
+def header_lines(summary: dict[str, Any], zone: Zone = UTC) -> Iterator[Line]:
     """Yield the lines before the first table; they may be longer than a terminal is wide."""
-    yield from _captured(summary["capture"], has_untimed=summary["quality"]["untimed_packets"] > 0)
+    has_untimed = summary["quality"]["untimed_packets"] > 0
+    yield from _captured(summary["capture"], zone, has_untimed=has_untimed)
     yield from _described(summary["quality"])
     yield from _connections(summary["quality"])
     yield from _tls(summary["tls"])
@@ -53,25 +55,26 @@ def header_lines(summary: dict[str, Any]) -> Iterator[Line]:
     yield from _anomalies(summary["quality"]["anomalies"], is_filtered=bool(summary["filter"]))
 
 
-def brief_header_lines(summary: dict[str, Any]) -> Iterator[Line]:
+def brief_header_lines(summary: dict[str, Any], zone: Zone = UTC) -> Iterator[Line]:
     """Yield what was captured, the number of requests, and the first warning, in a line each."""
-    yield from islice(_captured(summary["capture"], has_untimed=False), 2)
+    yield from islice(_captured(summary["capture"], zone, has_untimed=False), 2)
     if summary["totals"] is not None:
         yield from islice(_totals(summary["totals"]), 1)
     for warning in islice(_warnings(summary), 1):
         yield Line(f"WARNING: {warning}", style=_WARNING)
 
 
-def _captured(capture: dict[str, Any], *, has_untimed: bool) -> Iterator[Line]:
+def _captured(capture: dict[str, Any], zone: Zone, *, has_untimed: bool) -> Iterator[Line]:
     yield Line(captures_text(capture["captures"]), style="bold")
     if capture["first_time_ns"] is None:
         yield Line("no packet has a time" if has_untimed else "no packets")
         if not has_untimed:
             return
     else:
+        first_ns, last_ns = capture["first_time_ns"], capture["last_time_ns"]
         yield Line(
-            f"{moment_text(capture['first_time_ns'])} to {moment_text(capture['last_time_ns'])} "
-            f"UTC ({duration_text(capture['duration_ns'])})"
+            f"{moment_text(first_ns, zone)} to {moment_text(last_ns, zone)} "
+            f"{zone.label(first_ns)} ({duration_text(capture['duration_ns'])})"
         )
     packets = counted(capture["packets"], "packet")
     yield Line(f"{packets}, {bytes_text(capture['wire_bytes'])} on the wire")

@@ -35,6 +35,7 @@ GAP = 2
 _NARROWEST = 8
 _LEAST_SPACES = 3
 """Spaces in the shortest sentence; names have fewer."""
+_NUMBER = re.compile(r"\bv?\d[\d.,]*(?<=\d)", re.ASCII)
 _TOPIC_ID = re.compile(r"\(?(?:id )?[\w-]{22}(?![\w-])\)?", re.ASCII)
 
 
@@ -128,34 +129,26 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     """Return a cell's text in exactly ``width``; an ellipsis replaces a part of a longer text."""
     text_width = cell_width(text)
     if text_width > width:
-        text = _whole_items(text, width) or (_shortened(text, width - 1) if width > 0 else "")
+        text = _shortened(text, width - 1) if width > 0 else ""
         text_width = cell_width(text)
     space = " " * (width - text_width)
     return space + text if right else text + space
-
-
-def _whole_items(text: str, width: int) -> str | None:
-    """Return the first items of a list that fit, and an ellipsis; None if it is no list."""
-    end = text.rfind(", ", 0, width - 1)
-    while end > 0 and cell_width(text[:end]) + len(_AND_MORE) > width:
-        end = text.rfind(", ", 0, end)
-    return text[:end] + _AND_MORE if end > 0 else None
-
-
-_AND_MORE = ", \u2026"
 
 
 def _shortened(text: str, width: int) -> str:
     """Return the beginning and the end of a text that is wider than ``width``, in that width.
 
     Names often differ at their end: ports, numbers, versions. Of sentences and lists, and of what
-    begins with the id of a topic, the beginning says more.
+    begins with the id of a topic, the beginning says more; a number in them is left out as a whole.
     """
     found = _TOPIC_ID.match(text)
     is_cut_at_end = text.count(" ") >= _LEAST_SPACES or ", " in text or text.endswith("\u2026")
     is_cut_at_end |= found is not None and found.end() <= width
     end = 0 if is_cut_at_end else width // 2
     begin = width - end
+    if is_cut_at_end:
+        numbers = (found.span() for found in _NUMBER.finditer(text))
+        begin = next((first for first, last in numbers if first < begin < last), begin)
     if text.isascii():
         return f"{text[:begin]}\u2026{text[len(text) - end :]}"
     from rich.cells import set_cell_size

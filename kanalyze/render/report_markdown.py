@@ -18,7 +18,7 @@ from kanalyze.render.lines import markdown_code, markdown_table, markdown_text
 from kanalyze.render.missing import without_nulls
 from kanalyze.render.report_tables import TableOrder, report_tables
 from kanalyze.render.terminal import chart_lines
-from kanalyze.render.units import count_text
+from kanalyze.render.units import ReportClock, count_text
 from kanalyze.render.verdict import verdict_of
 from kanalyze.spec.report import OVER_TIME
 
@@ -40,30 +40,33 @@ def report_markdown(summary: dict[str, Any], order: TableOrder | None = None) ->
 
 def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     summary = without_nulls(summary)
-    title, *head = header_lines(summary)
+    title, *head = header_lines(summary, order.zone)
     yield f"# {markdown_text(title.plain)}"
     yield ""
-    yield f"- **verdict**: {markdown_text(verdict_of(summary).text)}"
+    yield f"- **verdict**: {markdown_text(verdict_of(summary, order.zone).text)}"
     yield from (f"- {markdown_text(line.plain)}" for line in head)
     if "findings" in summary:
-        yield from _findings(summary)
+        yield from _findings(summary, order)
         left_out = left_out_text(summary)
         yield from () if left_out is None else ("", markdown_text(left_out))
     before, after = report_tables(summary, order)
     for table in before:
         yield from _table(table)
     if order.sections is None or OVER_TIME in order.sections:
-        yield from _charts(chart_lines(summary, _CHART_WIDTH))
+        yield from _charts(chart_lines(summary, _CHART_WIDTH, order.zone))
     for table in after:
         yield from _table(table)
 
 
-def _findings(summary: dict[str, Any]) -> Iterator[str]:
+def _findings(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     """Yield a heading for each kind of finding, with its texts and findings as a list."""
     yield "\n## Findings"
     if not summary["findings"]:
         yield f"\n{no_findings_text(summary)}"
-    for group in finding_groups(summary["findings"], summary["capture"]["captures"]):
+    captures = summary["capture"]["captures"]
+    inputs = captures if order.inputs is None else order.inputs
+    clock, has_files = ReportClock.of(summary, order.zone), len(captures) > 1
+    for group in finding_groups(summary["findings"], inputs, clock, has_files=has_files):
         level = "#" * min(3 + group.depth, 6)
         yield f"\n{level} {markdown_text(group.title)}\n"
         for figures, command in group.examples:

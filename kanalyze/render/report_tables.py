@@ -13,16 +13,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.units import (
     MISSING,
+    UTC_CLOCK,
+    ReportClock,
     api_text,
     bytes_text,
-    clock_text,
     count_text,
     duration_text,
-    is_dated,
     listed,
     moment_text,
     packets_text,
@@ -73,19 +74,27 @@ class Cell(NamedTuple):
 
 
 def cells_of(
-    table: DeclaredTable, lines: Sequence[Item], *, is_dated: bool, is_wide: bool
+    table: DeclaredTable,
+    lines: Sequence[Item],
+    clock: ReportClock = UTC_CLOCK,
+    *,
+    is_wide: bool,
+    has_files: bool = False,
 ) -> list[Cell]:
     """Return the columns of a table that are shown for these lines.
 
     Args:
         table: the declaration of the table.
         lines: all lines of the table.
-        is_dated: whether times need a date.
+        clock: writes times.
         is_wide: whether there is room for the columns of wide terminals.
+        has_files: whether there are several captures, so that a packet needs its file.
     """
     fields = {field.name: field for field in table.fields}
-    shown_columns = [column for column in table.columns if _is_shown(column, lines, is_wide)]
-    cells = [_cell(column, fields, is_dated) for column in shown_columns]
+    shown_columns = [
+        column for column in table.columns if _is_shown(column, lines, is_wide, has_files)
+    ]
+    cells = [_cell(column, fields, clock) for column in shown_columns]
     if table.others:
         first = cells[0]
         cells[0] = first._replace(text=_with_others(first.text, table.others))
@@ -96,12 +105,16 @@ def _with_others(text: Callable[[Item], str], others: str) -> Callable[[Item], s
     return lambda item: others if item["other"] else text(item)
 
 
-def _is_shown(column: DeclaredColumn, lines: Sequence[Item], is_wide: bool) -> bool:
+def _is_shown(
+    column: DeclaredColumn, lines: Sequence[Item], is_wide: bool, has_files: bool
+) -> bool:
     match column.when:
         case "any":
             return any(_value(line, column.field) not in (0, []) for line in lines)
         case "several":
             return len({_FORMS[column.form](line) for line in lines}) > 1
+        case "files":
+            return has_files
         case "wide":
             return is_wide
         case "narrow":
@@ -110,13 +123,13 @@ def _is_shown(column: DeclaredColumn, lines: Sequence[Item], is_wide: bool) -> b
             return True
 
 
-def _cell(column: DeclaredColumn, fields: Mapping[str, JsonField], is_dated: bool) -> Cell:
+def _cell(column: DeclaredColumn, fields: Mapping[str, JsonField], clock: ReportClock) -> Cell:
     path = column.field.partition("+")[0]
     field = _field_at(fields, path)
     if column.form in _FORMS:
         text, right = _FORMS[column.form], column.form in _RIGHT_FORMS
     else:
-        text, right = _text_of(column, field, fields, is_dated=is_dated), field.kind in _NUMBERS
+        text, right = _text_of(column, field, fields, clock), field.kind in _NUMBERS
     layout = TableColumn(
         column.title,
         right=right,
@@ -157,14 +170,14 @@ _UNITS = {"": count_text, "B": bytes_text, "ns": duration_text, "per mille": per
 
 
 def _text_of(
-    column: DeclaredColumn, field: JsonField, fields: Mapping[str, JsonField], *, is_dated: bool
+    column: DeclaredColumn, field: JsonField, fields: Mapping[str, JsonField], clock: ReportClock
 ) -> Callable[[Item], str]:
     """Return the function that writes a field as its kind and its unit say."""
     path = column.field
     if f"{path}_known" in fields:
         return lambda item: _records(item[path], item[f"{path}_known"])
     if field.kind == "time":
-        return lambda item: clock_text(item[path], dated=is_dated)
+        return lambda item: clock.text(item[path])
     if field.kind == "texts":
         return lambda item: listed([shown(text) for text in item[path]], more=item[f"more_{path}"])
     if field.kind == "text":
@@ -248,7 +261,7 @@ _WIDE = 100
 
 
 class TableOrder(NamedTuple):
-    """Which sections are shown, how the lines of a table are sorted, and how many are shown."""
+    """How a report is laid out: its sections, the lines of tables, the time zone."""
 
     sort: str | None = None
     """One of :data:`~kanalyze.spec.options.SORTS`; None for the order in the summary."""
@@ -256,6 +269,10 @@ class TableOrder(NamedTuple):
     """Number of lines; None for the default of each table."""
     sections: Sequence[str] | None = None
     """Names of sections; None for the default of the format."""
+    zone: Zone = UTC
+    """The time zone of times."""
+    inputs: Sequence[str] | None = None
+    """The captures as the user named them, for commands; None for the names in the report."""
 
 
 class ReportTable(NamedTuple):
@@ -327,14 +344,16 @@ def _table(
     if _is_sorted(table, lines, order):
         title = f"{table.sorted_title}, by {order.sort}"
     most = most or order.limit or table.most
-    cells = cells_of(table, lines, is_dated=is_dated(summary["capture"]), is_wide=is_wide)
+    has_files = len(summary["capture"]["captures"]) > 1
+    clock = ReportClock.of(summary, order.zone)
+    cells = cells_of(table, lines, clock, is_wide=is_wide, has_files=has_files)
     return ReportTable(
         table.name,
         title,
         tuple(cell.column for cell in cells),
         [[(cell.text(line), cell.style(line)) for cell in cells] for line in lines[:most]],
         max(len(lines) - most, 0),
-        _display_filters(lines[:most]) if table.name == "slowest" else (),
+        _display_filters(lines[:most], of_several=has_files) if table.name == "slowest" else (),
     )
 
 
@@ -342,11 +361,11 @@ def _is_sorted(table: DeclaredTable, lines: Sequence[Item], order: TableOrder) -
     return bool(table.sorted_title and order.sort and _has_figure(lines, order.sort))
 
 
-def _display_filters(lines: Sequence[Item]) -> list[str]:
+def _display_filters(lines: Sequence[Item], *, of_several: bool) -> list[str]:
     """Return the display filters of the packets of requests, for Wireshark."""
     sides = ("request_packet", "response_packet")
     packets = [(line["capture"], line[side]) for line in lines for side in sides]
-    return [f"Wireshark: {line}" for line in filter_lines(packets)]
+    return [f"Wireshark: {line}" for line in filter_lines(packets, of_several=of_several)]
 
 
 # -- the lines ------------------------------------------------------------------------------------

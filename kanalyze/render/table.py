@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.render.layout import (
     GAP,
     TableColumn,
@@ -28,6 +29,7 @@ from kanalyze.render.units import (
     clock_text,
     connection_text,
     count_text,
+    day_text,
     duration_text,
     moment_text,
     number_text,
@@ -38,7 +40,7 @@ from kanalyze.render.units import (
 from kanalyze.tables.columns.block import BUFFERED_BYTES, bytes_of_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
@@ -76,6 +78,16 @@ class ReadableColumn(NamedTuple):
 
     column: TableColumn
     cell: _Cell
+    time: Callable[[Any], int | None] | None = None
+    """For a column of times: the Unix time in ns, which ``time_text`` writes."""
+    time_text: Callable[[int | None, Zone], str] = clock_text
+    is_file: bool = False
+    """Whether it is needed only if there are several captures."""
+
+    def cell_in(self, zone: Zone) -> _Cell:
+        """Return the function that makes a cell of a row, with times of a zone."""
+        time, time_text = self.time, self.time_text
+        return self.cell if time is None else lambda row: time_text(time(row), zone)
 
 
 def text_column(
@@ -105,6 +117,28 @@ def number_column(
     return ReadableColumn(layout, lambda row: text(pick(row)))
 
 
+def time_column(
+    title: str,
+    time: Callable[[Any], int | None],
+    time_text: Callable[[int | None, Zone], str] = clock_text,
+    *,
+    least: int | None = None,
+    rank: int = 0,
+) -> ReadableColumn:
+    """Return a column of times, each of which is the Unix time in ns that ``time`` returns."""
+    layout = TableColumn(title, least=least, rank=rank)
+    return ReadableColumn(layout, lambda row: time_text(time(row), UTC), time, time_text)
+
+
+def _exact(time_ns: int | None, zone: Zone) -> str:
+    return clock_text(time_ns, zone, decimals=6)
+
+
+def _file_column(*, rank: int = 0) -> ReadableColumn:
+    """Return the column of the capture that packets are numbered in."""
+    return text_column("in file", "capture", least=12, rank=rank)._replace(is_file=True)
+
+
 class RowTable:
     """Writes rows as lines of a table.
 
@@ -115,6 +149,11 @@ class RowTable:
         columns: columns of the row contract to show unchanged; None shows ``readable``.
         readable: the columns for people; None for those of requests.
         status_of: returns the status word of a row, which selects the colour.
+        zone: the time zone of times in readable columns. The date of the first row, and the zone,
+            are the title of the first such column; a line with the date stands before each row of
+            another day.
+        has_files: returns whether there are several captures, so that a packet needs its file;
+            called once rows are known.
     """
 
     def __init__(
@@ -126,10 +165,18 @@ class RowTable:
         columns: Sequence[Column] | None = None,
         readable: tuple[ReadableColumn, ...] | None = None,
         status_of: Callable[[Any], str] = attrgetter("status"),
+        zone: Zone = UTC,
+        has_files: Callable[[], bool] = bool,
     ) -> None:
         shown_columns = readable or READABLE
         if columns is not None:
             shown_columns = tuple(map(_plain, columns))
+        self._zone = zone
+        self._has_files = has_files
+        self._day = ""
+        # Columns of the row contract have titles of their own.
+        times = [item for item in shown_columns if item.time is not None and columns is None]
+        self._dated = times[0] if times else None
         self._status_of = status_of
         self._stream = stream
         self._width = width
@@ -146,7 +193,7 @@ class RowTable:
             if len(self._buffered) >= _SAMPLE_ROWS:
                 self._release()
             return
-        lines = [self._line(row, self._cells) for row in rows]
+        lines = [line for row in rows for line in self._lines(row, self._cells)]
         if lines:
             self._stream.write("\n".join(lines) + "\n")
 
@@ -169,18 +216,44 @@ class RowTable:
         self._cells = self._settle(buffered)
         self.write(buffered)
 
-    def _settle(self, rows: Iterable[AnyRow]) -> tuple[_Settled, ...]:
-        sample = [[item.cell(row) for item in self._columns] for row in list(rows)[:_SAMPLE_ROWS]]
-        columns = with_whole_ids([item.column for item in self._columns], sample)
+    def _settle(self, rows: Sequence[AnyRow]) -> tuple[_Settled, ...]:
+        if not self._has_files():
+            self._columns = tuple(item for item in self._columns if not item.is_file)
+        cells = [item.cell_in(self._zone) for item in self._columns]
+        sample = [[cell(row) for cell in cells] for row in list(rows)[:_SAMPLE_ROWS]]
+        self._day = next(filter(None, map(self._day_of, rows)), "")
+        columns = with_whole_ids([self._titled(item) for item in self._columns], sample)
         widths = fitted(columns, natural_widths(columns, sample), self._width)
         settled = [
-            (item, width) for item, width in zip(self._columns, widths, strict=True) if width
+            (cell, column, width)
+            for cell, column, width in zip(cells, columns, widths, strict=True)
+            if width
         ]
-        titles = [
-            padded(item.column.title, width, right=item.column.right) for item, width in settled
-        ]
+        titles = [padded(column.title, width, right=column.right) for _, column, width in settled]
         self._stream.write(self._styled(_joined(titles), _TITLE) + "\n")
-        return tuple((item.cell, item.column, width) for item, width in settled)
+        return tuple(settled)
+
+    def _titled(self, item: ReadableColumn) -> TableColumn:
+        return (
+            item.column._replace(title=self._day)
+            if item is self._dated and self._day
+            else item.column
+        )
+
+    def _lines(self, row: AnyRow, cells: Iterable[_Settled]) -> Iterator[str]:
+        """Yield the line of a row; before it a line with the date, if it is of another day."""
+        day = self._day_of(row)
+        if day and day != self._day:
+            self._day = day
+            yield self._styled(day, _DIM)
+        yield self._line(row, cells)
+
+    def _day_of(self, row: AnyRow) -> str:
+        """Return the date of a row, and the zone; nothing if it has no time."""
+        time_ns = None if self._dated is None or self._dated.time is None else self._dated.time(row)
+        if time_ns is None:
+            return ""
+        return f"{day_text(time_ns, self._zone)} {self._zone.short_label(time_ns)}"
 
     def _line(self, row: AnyRow, cells: Iterable[_Settled]) -> str:
         line = _joined([self._fit(cell(row), column, width) for cell, column, width in cells])
@@ -199,7 +272,7 @@ class RowTable:
         return f"\x1b[{style}m{line}\x1b[0m"
 
 
-_TITLE = 1
+_TITLE, _DIM = 1, 2
 """Control sequences of a terminal (ECMA-48, SGR)."""
 _RED, _YELLOW, _MAGENTA = 31, 33, 35
 _STYLES = {
@@ -217,8 +290,8 @@ def _joined(cells: Iterable[str]) -> str:
 # -- the columns made for reading -----------------------------------------------------------------
 
 
-def _time(row: Row) -> str:
-    return clock_text(row.began_ns, decimals=6)
+def _time(row: Row) -> int | None:
+    return row.began_ns
 
 
 def _api(row: Row) -> str:
@@ -238,7 +311,7 @@ def _topics(row: Row) -> str:
 
 
 READABLE: tuple[ReadableColumn, ...] = (
-    text_column("time", _time),
+    time_column("time", _time, _exact),
     text_column("client", "client_id", least=8),
     text_column("from", lambda row: row.client_ip, least=9, rank=4),
     text_column("API", _api, least=10),
@@ -252,6 +325,7 @@ READABLE: tuple[ReadableColumn, ...] = (
     number_column(
         "packets", lambda row: packets_text(row.request_packet, row.response_packet), rank=1
     ),
+    _file_column(rank=1),
 )
 """Columns of requests for people."""
 
@@ -260,6 +334,8 @@ READABLE: tuple[ReadableColumn, ...] = (
 
 
 def _plain(column: Column) -> ReadableColumn:
+    if column.source:
+        return time_column(column.name, attrgetter(column.source), moment_text)
     pick = attrgetter(column.name)
     text = _TEXTS.get(column.type, number_text)
     is_number = column.type.startswith("int")
@@ -346,7 +422,7 @@ def _protocol(row: ConnectionRow) -> str:
 
 
 CONNECTION_TABLE = (
-    text_column("start", lambda row: clock_text(row.start_ns), rank=7),
+    time_column("start", lambda row: row.start_ns, rank=7),
     _CONNECTION,
     text_column("protocol", _protocol),
     text_column("client", "client_id", least=8, rank=6),
@@ -378,8 +454,9 @@ def _message(row: AnomalyRow) -> str:
 
 
 ANOMALY_TABLE = (
-    text_column("time", lambda row: clock_text(row.time_ns, decimals=6), rank=4),
+    time_column("time", lambda row: row.time_ns, _exact, rank=4),
     number_column("packet", "packet"),
+    _file_column(),
     text_column("anomaly", lambda row: row.kind),
     _CONNECTION,
     text_column("sender", "sender", least=12, rank=1),
@@ -412,11 +489,10 @@ def record_status(row: RecordRow) -> str:
     return "malformed" if row.problem is not None or row.crc_ok is False else "ok"
 
 
-def _written(row: RecordRow) -> str:
-    time_ms = row.timestamp_ms
+def _written(time_ms: int | None, zone: Zone) -> str:
     if time_ms is None or not 0 <= time_ms <= _LAST_MS:
         return number_text(time_ms)
-    return moment_text(time_ms * _NS_PER_MS)
+    return moment_text(time_ms * _NS_PER_MS, zone)
 
 
 def _state(row: RecordRow) -> str:
@@ -461,13 +537,13 @@ def _schema(row: RecordRow) -> str:
 
 
 _COLUMNS = (
-    text_column("time", lambda row: clock_text(row.time_ns, decimals=6), rank=5),
+    time_column("time", lambda row: row.time_ns, _exact, rank=5),
     text_column("client", "client_id", least=8),
     text_column("API", lambda row: row.api_name),
     text_column("topic", lambda row: shown(row.topic or row.topic_id), least=8, may_have_ids=True),
     number_column("partition", "partition"),
     number_column("offset", "offset"),
-    text_column("timestamp", _written, least=12, rank=3),
+    time_column("timestamp", lambda row: row.timestamp_ms, _written, least=12, rank=3),
     number_column("key B", "key_bytes"),
     number_column("value B", "value_bytes"),
     number_column("headers", "header_count", rank=2),
@@ -486,4 +562,5 @@ _LAST = (
     number_column("producer", _producer, rank=6),
     text_column("state", _state, least=8),
     number_column("packet", "packet", rank=7),
+    _file_column(rank=7),
 )

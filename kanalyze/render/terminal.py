@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import round_width_ns
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.render.findings import (
     finding_lines,
     left_out_text,
@@ -24,11 +25,10 @@ from kanalyze.render.missing import without_nulls
 from kanalyze.render.report_tables import TableOrder, report_tables, sections_of
 from kanalyze.render.sections import lines_within, sections_that_matter
 from kanalyze.render.units import (
-    clock_text,
+    ReportClock,
     count_text,
     counted,
     duration_text,
-    is_dated,
     rate_text,
 )
 from kanalyze.render.verdict import verdict_of
@@ -84,17 +84,17 @@ def report_lines(
     lines that they fit on a page. With ``repeats_verdict`` the verdict is also the last line.
     """
     summary, order = without_nulls(summary), order or TableOrder()
-    verdict = _verdict(summary)
-    start = _fitted([verdict, *header_lines(summary)], width)
+    verdict = _verdict(summary, order.zone)
+    start = _fitted([verdict, *header_lines(summary, order.zone)], width)
     end = _fitted([Line(), verdict], width) if repeats_verdict else []
     if order.sections is not None:
-        findings = _fitted(_findings(summary), width)
+        findings = _fitted(_findings(summary, order), width)
         yield from (*start, *findings, *_sections(summary, width, order), *end)
         return
     filled = sections_of(summary, order)
     chosen = sections_that_matter(summary.get("findings", []), filled)
     order = order._replace(sections=chosen)
-    start += _fitted(_findings(summary, _MOST_STORIES), width)
+    start += _fitted(_findings(summary, order, _MOST_STORIES), width)
     others = [name for name in filled if name not in chosen]
     end = _fitted(_not_shown(others), width) + end
     room = _PAGE - len(start) - len(end)
@@ -114,26 +114,28 @@ _STYLES = {
 }
 
 
-def brief_lines(summary: _Item, width: int) -> Iterator[Line]:
+def brief_lines(summary: _Item, width: int, zone: Zone = UTC) -> Iterator[Line]:
     """Yield a report of at most ten lines: the verdict, what was captured, other findings."""
     summary = without_nulls(summary)
-    verdict = list(_verdict(summary).fitted(width))[:_MOST_OF_VERDICT]
-    head = [*verdict, *brief_header_lines(summary)]
-    stories = list(story_lines(summary.get("findings", [])))
+    verdict = list(_verdict(summary, zone).fitted(width))[:_MOST_OF_VERDICT]
+    head = [*verdict, *brief_header_lines(summary, zone)]
+    stories = list(story_lines(summary.get("findings", []), ReportClock.of(summary, zone)))
     room = _BRIEF - len(head)
     if len(stories) > room:
         left_out = len(stories) - room + 1
         stories[room - 1 :] = [Line(f"and {counted(left_out, 'other finding')}", style="dim")]
     for line in (*head, *stories):
-        yield line.cut(width)
+        cut = line.cut(width)
+        cut.rstrip()
+        yield cut
 
 
 _BRIEF = 10
 _MOST_OF_VERDICT = 3
 
 
-def _verdict(summary: _Item) -> Line:
-    verdict = verdict_of(summary)
+def _verdict(summary: _Item, zone: Zone) -> Line:
+    verdict = verdict_of(summary, zone)
     return Line(f"verdict: {verdict.text}", style=_STYLES[verdict.level])
 
 
@@ -165,19 +167,26 @@ def _sections(
 ) -> list[Line]:
     """Return the lines of the sections that ``order`` names."""
     before, after = report_tables(summary, order, width, most)
-    charts = _charts(summary, width) if OVER_TIME in (order.sections or SECTIONS) else ()
+    has_charts = OVER_TIME in (order.sections or SECTIONS)
+    charts = _charts(summary, width, order.zone) if has_charts else ()
     tables = (
         chain.from_iterable(_table(table, width) for table in part) for part in (before, after)
     )
     return _fitted(chain(next(tables), charts, next(tables)), width)
 
 
-def _findings(summary: _Item, most_stories: int | None = None) -> Iterator[Line]:
+def _findings(summary: _Item, order: TableOrder, most_stories: int | None = None) -> Iterator[Line]:
     if "findings" in summary:
         captures = summary["capture"]["captures"]
-        nothing = no_findings_text(summary)
-        left_out = left_out_text(summary)
-        yield from finding_lines(summary["findings"], captures, left_out, nothing, most_stories)
+        yield from finding_lines(
+            summary["findings"],
+            captures if order.inputs is None else order.inputs,
+            left_out_text(summary),
+            no_findings_text(summary),
+            most_stories,
+            ReportClock.of(summary, order.zone),
+            has_files=len(captures) > 1,
+        )
 
 
 def _table(table: ReportTable, width: int) -> Iterator[Line]:
@@ -191,8 +200,8 @@ def _table(table: ReportTable, width: int) -> Iterator[Line]:
         yield Line(note, style="dim")
 
 
-def _charts(summary: _Item, width: int) -> Iterator[Line]:
-    for number, line in enumerate(chart_lines(summary, width)):
+def _charts(summary: _Item, width: int, zone: Zone) -> Iterator[Line]:
+    for number, line in enumerate(chart_lines(summary, width, zone)):
         if not number:
             yield Line()
         yield line
@@ -201,7 +210,7 @@ def _charts(summary: _Item, width: int) -> Iterator[Line]:
 # -- over time ------------------------------------------------------------------------------------
 
 
-def chart_lines(summary: _Item, width: int) -> Iterator[Line]:
+def chart_lines(summary: _Item, width: int, zone: Zone = UTC) -> Iterator[Line]:
     """Yield a title and charts of amounts over time; nothing if there are no requests."""
     series = summary["throughput"]
     if not series["requests"]:
@@ -230,7 +239,7 @@ def chart_lines(summary: _Item, width: int) -> Iterator[Line]:
     if any(slowest):
         top = duration_text(max(slowest))
         yield from chart("slowest", slowest, top, _LOW_CHART_HEIGHT, "magenta")
-    yield _time_axis(spans, is_dated(summary["capture"]))
+    yield _time_axis(spans, ReportClock.of(summary, zone))
 
 
 class ChartSpans(NamedTuple):
@@ -238,7 +247,7 @@ class ChartSpans(NamedTuple):
 
     start_ns: int
     width_ns: int
-    count: int
+    number: int
     together: int
     """Buckets in a span."""
     missing: int
@@ -277,9 +286,9 @@ def _chart(title: str, top: str, lines: list[str], colour: str) -> Iterator[Line
         yield line
 
 
-def _time_axis(spans: ChartSpans, dated: bool) -> Line:
-    first = clock_text(spans.start_ns, dated=dated)
-    last = clock_text(spans.start_ns + spans.count * spans.width_ns, dated=dated)
-    between = max(spans.count * spans.repeat - len(first) - len(last), 1)
+def _time_axis(spans: ChartSpans, clock: ReportClock) -> Line:
+    first = clock.text(spans.start_ns)
+    last = clock.text(spans.start_ns + spans.number * spans.width_ns)
+    between = max(spans.number * spans.repeat - len(first) - len(last), 1)
     indent = " " * (_CHART_LABEL + 2)
     return Line(f"{indent}{first}{' ' * between}{last}", style="dim")

@@ -8,6 +8,11 @@ An empty tag section (a single zero byte) has no line. Text from the wire is esc
 everything is asked for, values are cut: texts after 120 characters, bytes after 32, arrays after
 20 elements. Secrets are hidden (see :mod:`kanalyze.decoding.secrets`).
 
+Below a records field there is a line for each batch, with its header and whether its CRC is right.
+Bytes that could not be decoded are shown in hexadecimal; those of messages that have records, and
+of unknown APIs, only if everything is asked for, because they may be users' data; those of messages
+that have secrets never.
+
 The consumer protocol inside JoinGroup and SyncGroup messages is shown too. The format of these
 bytes depends on the protocol type of the group, so they are parsed only if the message itself says
 that the type is ``consumer``. JoinGroup requests always say it; JoinGroup responses say it from
@@ -16,6 +21,7 @@ version 7 on, SyncGroup from version 5 on.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -32,6 +38,7 @@ from kanalyze.decoding.values import uuid_text
 from kanalyze.kafka.codec.embedded_protocols import parse_assignment, parse_subscription
 from kanalyze.kafka.codec.interpreter import TraceNode, trace_message
 from kanalyze.kafka.other_wires import other_wire
+from kanalyze.kafka.records.batches import RecordSet
 from kanalyze.kafka.schema.error_codes import error_name
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
@@ -42,7 +49,9 @@ if TYPE_CHECKING:
 
     from kanalyze.decoding.bodies import BodyReader, DecodedExchange, Problem
     from kanalyze.kafka.codec.embedded_protocols import TopicPartitions
+    from kanalyze.kafka.records.batches import RecordBatch
     from kanalyze.kafka.schema.catalog import Kind
+    from kanalyze.kafka.schema.schema_ast import Struct
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.spec.rows.requests import Row
 
@@ -109,6 +118,7 @@ def _bounded(texts: list[str]) -> str:
 _MAX_ELEMENTS = 20
 _MAX_CHARACTERS = 120
 _MAX_BYTES = 32
+_MAX_UNDECODED = 2 * _MAX_BYTES
 _OFFSETS_WIDTH = 14
 _STEP = "  "
 
@@ -153,7 +163,9 @@ class TreeText:
                 yield from self._undefined_frame(exchange, message, decoded_message, kind)
             elif message.data is not None and exchange.api_key is not None:
                 yield from self._frame(message.data, exchange.api_key, exchange.api_version, kind)
-            yield from _problem_lines(decoded_message)
+            # The keys of other wires are not those of Kafka's APIs.
+            key = exchange.api_key if exchange.wire == "kafka" else None
+            yield from self._problem(decoded_message, message.data, key, kind)
         if decoded.forwarded is not None:
             yield from self._forwarded(decoded.forwarded)
 
@@ -187,7 +199,7 @@ class TreeText:
         if not located.known and (body.failure is not None or body.pos != len(data)):
             return
         self._reader.redactor(api_key, kind).redact_trace(body.root)
-        yield from self._children(body.root, 2)
+        yield from self._children(body.root, 2, data)
         for line in embedded_lines(body.root):
             yield f"{_STEP * 2}inside {line}"
 
@@ -218,22 +230,71 @@ class TreeText:
             size = _size(len(data) - PREFIX_BYTES)
             yield f"{_STEP}forwarded {kind} {size}, as if a size prefix stood before them"
             yield from self._frame(data, header.api_key, header.api_version, kind)
-            yield from _problem_lines(decoded)
+            yield from self._problem(decoded, data, header.api_key, kind)
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    def _children(self, node: TraceNode, depth: int) -> Iterator[str]:
+    def _children(self, node: TraceNode, depth: int, data: bytes = b"") -> Iterator[str]:
+        """Yield the lines of a node's fields; batches of records are read from ``data``."""
         for child in node.children:
-            yield from self._node(child, depth)
+            yield from self._node(child, depth, data)
 
-    def _node(self, node: TraceNode, depth: int) -> Iterator[str]:
+    def _node(self, node: TraceNode, depth: int, data: bytes = b"") -> Iterator[str]:
         end = "" if node.end is None else str(node.end)
         offsets = f"{node.start}..{end}".rjust(_OFFSETS_WIDTH)
         yield f"{offsets}{_STEP * depth}{json_path(node.name)}{self._described(node)}"
-        yield from self._children(node, depth + 1)
+        if node.type == "records" and node.value and node.end is not None and data:
+            yield from self._batches(data, node.end - node.value, node.end, depth + 1)
+        yield from self._children(node, depth + 1, data)
         hidden_children = _hidden_children(node)
         if hidden_children:
             yield f"{' ' * _OFFSETS_WIDTH}{_STEP * (depth + 1)}... {hidden_children} more"
+
+    def _batches(self, data: bytes, start: int, end: int, depth: int) -> Iterator[str]:
+        """Yield a line for each batch, or message, of a records field."""
+        records = RecordSet(data[start:end])
+        at, most = start, self._limits.elements
+        for number, batch in enumerate(islice(records, most)):
+            place = f"{at}..{at + batch.batch_bytes}".rjust(_OFFSETS_WIDTH)
+            yield f"{place}{_STEP * depth}[{number}] {_batch(batch)}"
+            at += batch.batch_bytes
+        if at < end:
+            problems = ", ".join(records.problems) or "more batches"
+            place = f"{at}..{end}".rjust(_OFFSETS_WIDTH)
+            yield f"{place}{_STEP * depth}... {_size(end - at)}: {problems}"
+
+    # -- what was not decoded ---------------------------------------------------------------------
+
+    def _problem(
+        self, decoded: DecodedMessage, data: bytes | None, api_key: int | None, kind: Kind
+    ) -> Iterator[str]:
+        """Yield why a message was not decoded to its end, and the bytes of the rest."""
+        problem = decoded.problem
+        if problem is None:
+            return
+        yield f"{_STEP * 2}!! {_problem(problem)}"
+        if data is None or problem.kind is AnomalyKind.MISSING_BYTES:
+            return
+        if not self._may_show(api_key, kind):
+            return
+        end = len(data)
+        if self._limits.size_in_bytes is not None:
+            end = min(end, problem.frame_offset + _MAX_UNDECODED)
+        for at in range(problem.frame_offset, end, _MAX_BYTES):
+            line = data[at : min(at + _MAX_BYTES, end)]
+            place = f"{at}..{at + len(line)}".rjust(_OFFSETS_WIDTH)
+            yield f"{place}{_STEP * 2}{line.hex(' ', 4)}"
+        if end < len(data):
+            yield f"{' ' * _OFFSETS_WIDTH}{_STEP * 2}... {_size(len(data) - end)} more"
+
+    def _may_show(self, api_key: int | None, kind: Kind) -> bool:
+        """Return whether bytes of a message that were not decoded may be shown."""
+        is_everything = self._limits.size_in_bytes is None
+        if api_key is None or self._reader.catalog.api(api_key) is None:
+            return is_everything
+        if self._reader.redactor(api_key, kind).plan is not None:
+            return False
+        return is_everything or not _has_records(self._reader.catalog.message(api_key, kind).struct)
 
     def _described(self, node: TraceNode) -> str:
         if not node.type:
@@ -296,9 +357,29 @@ def _when(message: Message, packet: int | None) -> str:
     return f"{format_time(message.start_ns)}{packet_text}, {_size(message.length)}"
 
 
-def _problem_lines(decoded: DecodedMessage) -> Iterator[str]:
-    if decoded.problem is not None:
-        yield f"{_STEP * 2}!! {_problem(decoded.problem)}"
+def _has_records(struct: Struct) -> bool:
+    """Return true if a struct, or one inside of it, has a records field."""
+    return any(
+        field.type == "records" or (field.struct is not None and _has_records(field.struct))
+        for field in struct.fields
+    )
+
+
+def _batch(batch: RecordBatch) -> str:
+    """Return the header of a batch, or of a message of the formats before."""
+    kind = "batch" if batch.magic > 1 else f"message of format {batch.magic}"
+    counted = "" if batch.record_count is None else f", {batch.record_count} records"
+    parts = [f"{kind} at offset {batch.base_offset}{counted}, {batch.codec}"]
+    if batch.timestamp_type is not None:
+        parts.append(f"{batch.timestamp_type} time")
+    if batch.producer_id is not None:
+        parts.append(
+            f"producer {batch.producer_id}/{batch.producer_epoch}, sequence {batch.base_sequence}"
+        )
+    if batch.partition_leader_epoch is not None:
+        parts.append(f"leader epoch {batch.partition_leader_epoch}")
+    parts += ["transactional"] * batch.is_transactional + ["control"] * batch.is_control
+    return f"{', '.join(parts)}; CRC {'right' if batch.crc_ok else 'WRONG'}"
 
 
 def _problem(problem: Problem) -> str:

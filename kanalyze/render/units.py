@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
 from kanalyze.common.times import format_time
+from kanalyze.common.zones import UTC, Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
     "MISSING",
+    "UTC_CLOCK",
+    "ReportClock",
     "api_text",
     "at_least",
     "bytes_text",
@@ -24,6 +28,7 @@ __all__ = [
     "connection_text",
     "count_text",
     "counted",
+    "day_text",
     "duration_text",
     "is_dated",
     "listed",
@@ -58,27 +63,54 @@ def shown(text: str | None, limit: int = _LIMIT) -> str:
     return escaped if len(escaped) <= limit else escaped[: limit - 1] + "\u2026"
 
 
-def clock_text(time_ns: int | None, *, dated: bool = False, decimals: int = 3) -> str:
+def clock_text(
+    time_ns: int | None, zone: Zone = UTC, *, dated: bool = False, decimals: int = 3
+) -> str:
     """Return ``09:30:00.123``, or ``01-31 09:30:00`` if ``dated``; ``-`` for None."""
     if time_ns is None:
         return MISSING
-    text = format_time(time_ns)
+    text = format_time(time_ns + zone.offset_ns(time_ns))
     return f"{text[5:10]} {text[11:19]}" if dated else text[11 : 20 + decimals]
 
 
-def moment_text(time_ns: int | None) -> str:
+def moment_text(time_ns: int | None, zone: Zone = UTC) -> str:
     """Return ``2026-01-31 09:30:00.123``; ``-`` for None."""
     if time_ns is None:
         return MISSING
-    return format_time(time_ns)[:23].replace("T", " ")
+    return format_time(time_ns + zone.offset_ns(time_ns))[:23].replace("T", " ")
 
 
-def is_dated(capture: Mapping[str, Any]) -> bool:
+def day_text(time_ns: int, zone: Zone = UTC) -> str:
+    """Return ``2026-01-31``."""
+    return moment_text(time_ns, zone)[:10]
+
+
+def is_dated(capture: Mapping[str, Any], zone: Zone = UTC) -> bool:
     """Return true if a report's capture spans several days, so that times need a date."""
-    first, last = capture["first_time"], capture["last_time"]
-    return bool(first and last and first[:10] != last[:10])
+    first_ns, last_ns = capture["first_time_ns"], capture["last_time_ns"]
+    if first_ns is None or last_ns is None:
+        return False
+    return day_text(first_ns, zone) != day_text(last_ns, zone)
 
 
+class ReportClock(NamedTuple):
+    """Writes the times of a report."""
+
+    zone: Zone = UTC
+    is_dated: bool = False
+    """Whether times need a date."""
+
+    @classmethod
+    def of(cls, report: Mapping[str, Any], zone: Zone) -> ReportClock:
+        """Return the clock of a report."""
+        return cls(zone, is_dated(report["capture"], zone))
+
+    def text(self, time_ns: int | None) -> str:
+        """Return a time as :func:`clock_text` does."""
+        return clock_text(time_ns, self.zone, dated=self.is_dated)
+
+
+UTC_CLOCK = ReportClock()
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z")
 _SECOND = 1_000_000_000
 

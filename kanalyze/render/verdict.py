@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.render.findings import depths_of, whom_texts
 from kanalyze.render.missing import failed_names
-from kanalyze.render.units import clock_text, counted, is_dated
+from kanalyze.render.units import ReportClock, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,12 +32,12 @@ class Verdict(NamedTuple):
     """``bad``, ``warning``, ``good``, or ``unknown`` where nothing could be judged."""
 
 
-def verdict_of(summary: Mapping[str, Any]) -> Verdict:
+def verdict_of(summary: Mapping[str, Any], zone: Zone = UTC) -> Verdict:
     """Return the verdict of a report in which tables of failed queries are empty."""
     findings, totals = summary.get("findings", []), summary["totals"]
     if findings:
         level = "bad" if findings[0]["severity"] >= _BAD else "warning"
-        return Verdict(_found(findings, is_dated=is_dated(summary["capture"])), level)
+        return Verdict(_found(findings, ReportClock.of(summary, zone)), level)
     if totals is None or failed_names(summary, "finding"):
         return Verdict("nothing was found, but queries failed: see the warnings", "unknown")
     if not totals["rows"]:
@@ -44,7 +45,7 @@ def verdict_of(summary: Mapping[str, Any]) -> Verdict:
     return Verdict(f"nothing wrong was found in {counted(totals['requests'], 'request')}", "good")
 
 
-def _found(findings: Sequence[Mapping[str, Any]], *, is_dated: bool) -> str:
+def _found(findings: Sequence[Mapping[str, Any]], clock: ReportClock) -> str:
     """Return the title of the first kind of findings, since when, for whom; what else there is."""
     roots: dict[str, list[Mapping[str, Any]]] = {}
     effects: dict[str, dict[str, None]] = {}
@@ -62,7 +63,7 @@ def _found(findings: Sequence[Mapping[str, Any]], *, is_dated: bool) -> str:
         parts[0] += f" ({level})"
     times = [each["first_time_ns"] for each in alike if each["first_time_ns"] is not None]
     if times:
-        parts.append(f"since {clock_text(min(times), dated=is_dated)}")
+        parts.append(f"since {clock.text(min(times))}")
     text = ", ".join((*parts, *whom_texts(alike)))
     if name in effects:
         text += f"; it led to: {', '.join(effects[name])}"

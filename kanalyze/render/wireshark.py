@@ -23,17 +23,22 @@ __all__ = ["comments_of", "display_filter", "filter_lines"]
 _Value = TypeVar("_Value", bound="Hashable")
 
 
-def filter_lines(packets: Iterable[tuple[str, int | None]]) -> Iterator[str]:
+def filter_lines(
+    packets: Iterable[tuple[str, int | None]], *, of_several: bool = False
+) -> Iterator[str]:
     """Yield a display filter for each capture, with the name of the capture if there are several.
 
-    ``packets`` are pairs of a capture and the number of a packet in it; a number may be None.
+    Args:
+        packets: pairs of a capture and the number of a packet in it; a number may be None.
+        of_several: whether several captures were read, though all of these may be in one.
     """
     numbers_by_capture: defaultdict[str, list[int]] = defaultdict(list)
     for capture, number in packets:
         if number is not None:
             numbers_by_capture[capture].append(number)
     for capture, numbers in numbers_by_capture.items():
-        name = f"{escape(capture)}: " if len(numbers_by_capture) > 1 else ""
+        has_name = of_several or len(numbers_by_capture) > 1
+        name = f"{escape(capture)}: " if has_name else ""
         yield name + display_filter(numbers)
 
 

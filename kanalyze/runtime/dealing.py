@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.capture.file_metadata import FileMetadata
 from kanalyze.capture.merge import PacketIndex
-from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES
+from kanalyze.capture.reader import DEFAULT_BUFFER_BYTES, own_buffer
 from kanalyze.common.int_columns import copy_ranges, places_of
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
@@ -79,7 +79,7 @@ class SharedBuffers:
     def new(self, size: int) -> memoryview:
         """Return the next buffer, or one that is not shared if it must be larger."""
         if size > DEFAULT_BUFFER_BYTES:
-            return memoryview(bytearray(size))
+            return own_buffer(size)
         buffer = self.at(self._next)[:size]
         self._given[self._next] = buffer
         self._next = (self._next + 1) % _PLACES
@@ -167,7 +167,8 @@ class Dealer:
         self._dealt = 0
         """Number of batches dealt so far."""
         self._held: list[_Part] = []
-        """The parts of a batch that cannot be sent yet."""
+        """The parts of the last batch that was read, if they are too large for the shared memory:
+        they are sent when the rows of all batches before were taken."""
         self._names_sent = self._secrets_sent = self._anomalies_reported = 0
         self.unfinished: deque[list[AnomalyRow]] = deque()
         """For each batch that was dealt, and for the end of the captures, the rows of the anomalies
@@ -181,7 +182,10 @@ class Dealer:
         self._workers.append((memory, pipe))
 
     def deal_ahead(self) -> None:
-        """Deal batches as long as workers have room; at the end of the captures, tell them."""
+        """Deal batches as long as workers have room; at the end of the captures, tell them.
+
+        A batch takes room from here until its rows were taken (:attr:`unfinished`).
+        """
         while not self._is_over and len(self.unfinished) < _PLACES:
             if self._held and self.unfinished:
                 return
@@ -195,7 +199,7 @@ class Dealer:
         self._quality.count_stages(self._stats.counters, ConnectionCounts())
 
     def _read_next(self) -> bool:
-        """Read the next batch; return true if its parts may be sent now."""
+        """Read the next batch; return true if its parts may be sent now, false at the end too."""
         try:
             batch = next(self._batches, None)
         except (KanalyzeError, OSError) as error:
@@ -219,7 +223,7 @@ class Dealer:
         for memory, _ in self._workers:
             place = memory.place(self._dealt)
             fits = columns_bytes <= len(place)
-            places.append(place if fits else memoryview(bytearray(columns_bytes)))
+            places.append(place if fits else own_buffer(columns_bytes))
         counts, buffer = self._headers.deal(batch, [place[:columns_bytes] for place in places])
         context, shared = self._context(batch.number[0]), self.buffers.number_of(buffer)
         self._dealt += 1
@@ -362,7 +366,8 @@ class DealtCaptures:
         views = [buffer.raw() for buffer in buffers]
         place = self._memory.place(self._batch)
         if sum(map(len, views)) > len(place) - self._used:
-            return Packed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 0, [])
+            # All of it goes through the pipe: no place is read.
+            return Packed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), self._batch, [])
         ranges = []
         for view in views:
             end = self._used + len(view)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tls.streams import GivenUp
 
-__all__ = ["InFlight", "InFlightRequest", "RunMonitor", "TlsConnections"]
+__all__ = ["BrokerWaits", "InFlight", "InFlightRequest", "RunMonitor", "TlsConnections"]
 
 
 class InFlightRequest(NamedTuple):
@@ -40,6 +40,15 @@ class InFlightRequest(NamedTuple):
     broker: Endpoint
 
 
+class BrokerWaits(NamedTuple):
+    """Requests that wait for a broker, without those that it may hold back on purpose."""
+
+    broker: Endpoint
+    requests: int
+    connections: int
+    """Connections on which they wait."""
+
+
 class InFlight(NamedTuple):
     """All requests that have no response yet."""
 
@@ -47,6 +56,8 @@ class InFlight(NamedTuple):
     oldest: tuple[InFlightRequest, ...]
     """A few of the oldest, the oldest first, without those that the broker may hold back on
     purpose."""
+    by_broker: tuple[BrokerWaits, ...] = ()
+    """Requests that began before the time that was asked for."""
 
     def age_ns(self, now_ns: int) -> int:
         """Return how long the oldest request has waited in ns; 0 if there is none."""
@@ -119,7 +130,10 @@ class RunMonitor:
         """
         exchanges = () if self._stages is None else self._stages.in_flight(before_ns)
         return in_flight(
-            exchanges, self._api_name, lambda exchange: self._may_be_held_back(exchange, before_ns)
+            exchanges,
+            self._api_name,
+            lambda exchange: self._may_be_held_back(exchange, before_ns),
+            before_ns=before_ns,
         )
 
     def tls(self) -> TlsConnections:
@@ -204,6 +218,7 @@ def in_flight(
     api_name_of: Callable[[int], str | None],
     may_be_held_back: Callable[[Exchange], bool],
     most: int = 5,
+    before_ns: int | None = None,
 ) -> InFlight:
     """Sum up requests without a response.
 
@@ -213,6 +228,8 @@ def in_flight(
         may_be_held_back: returns whether the broker may still hold back the response to a request
             on purpose; such requests are counted, but not listed among the oldest.
         most: number of the oldest requests to list.
+        before_ns: Unix time in ns; only requests that began before it are counted by broker. None
+            for all.
     """
     from heapq import nsmallest  # imported late: for a view that is live
 
@@ -227,7 +244,23 @@ def in_flight(
         name = None if key is None else api_name_of(key)
         if not may_be_held_back(exchange):
             waiting.append((request.start_ns, count, name, exchange))
-    return InFlight(count, tuple(_request_of(*entry) for entry in nsmallest(most, waiting)))
+    old = [each for *_, each in waiting if before_ns is None or _start_ns(each) < before_ns]
+    oldest = tuple(_request_of(*entry) for entry in nsmallest(most, waiting))
+    return InFlight(count, oldest, _by_broker(old))
+
+
+def _start_ns(exchange: Exchange) -> int:
+    assert exchange.request is not None  # it waits for its response
+    return exchange.request.start_ns
+
+
+def _by_broker(exchanges: Iterable[Exchange]) -> tuple[BrokerWaits, ...]:
+    clients: dict[Endpoint, list[Endpoint]] = {}
+    for exchange in exchanges:
+        clients.setdefault(exchange.peers.broker, []).append(exchange.peers.client)
+    return tuple(
+        BrokerWaits(broker, len(waiting), len(set(waiting))) for broker, waiting in clients.items()
+    )
 
 
 def _request_of(start_ns: int, _: int, name: str | None, exchange: Exchange) -> InFlightRequest:

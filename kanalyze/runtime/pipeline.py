@@ -175,6 +175,15 @@ class Analysis(RowSource):
         return self._context.row_filter
 
     @property
+    def has_several_captures(self) -> bool:
+        """Return true if there are several captures, so that packets need their file's name."""
+        return len(self._context.inputs.captures) > 1
+
+    def placed(self, row_filter: RowFilter, first_ns: int) -> RowFilter:
+        """Return a filter whose times depend on no capture; ``first_ns`` is the first packet's."""
+        return self._context.placed(row_filter, first_ns)
+
+    @property
     def first_time_ns(self) -> int | None:
         """Unix time of the first packet in ns; None if there is none, or it is not read yet."""
         return self._context.first_time_ns
@@ -231,7 +240,7 @@ class Analysis(RowSource):
         don't say which batches of records have wrong CRCs, for callers that read the batches.
         """
         pairs = self._exchange_blocks(note, Tables(exchanges=True, exchanges_have_crcs=checks_crc))
-        return pairs if note is None else self._one_later(pairs)
+        return pairs if note is None else _one_later(pairs, self._context.inputs)
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
         """Yield a row for each TCP connection, in the order in which they closed.
@@ -350,20 +359,21 @@ class Analysis(RowSource):
             if matching.requests:
                 yield matching.exchanges, matching.requests[0]
 
-    def _one_later(
-        self, pairs: Iterator[tuple[Sequence[Exchange], RowBlock]]
-    ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
-        """Yield each pair when the next one was read; not if an input is a pipe, which may wait."""
-        delayed = None
-        for pair in pairs:
-            if self._context.inputs.progress[1] is None:
-                yield pair
-                continue
-            if delayed is not None:
-                yield delayed
-            delayed = pair
+
+def _one_later(
+    pairs: Iterator[tuple[Sequence[Exchange], RowBlock]], inputs: AnalysisInputs
+) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
+    """Yield each pair when the next one was read; not if an input is a pipe, which may wait."""
+    delayed = None
+    for pair in pairs:
+        if inputs.progress[1] is None:
+            yield pair
+            continue
         if delayed is not None:
             yield delayed
+        delayed = pair
+    if delayed is not None:
+        yield delayed
 
 
 def _are_without_packets(captures: Captures) -> bool:

@@ -10,9 +10,10 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
-from kanalyze.capture.inputs import FoundCapture, find_inputs, look_at
+from kanalyze.capture.inputs import FoundCapture, find_inputs, last_time, look_at
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.merge import MergedCaptures
+from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.tables.filters import parse_broker
@@ -102,6 +103,7 @@ class AnalysisInputs:
         self._leave_out = leave_out
         self._outputs = outputs
         self._opened: Captures | None = None
+        self._last_time_ns: int | None = None
         self.stores = Stores()
         self.captures: list[MergeInput] = []
         """The captures, with folders and globs resolved; known once they are open."""
@@ -152,6 +154,15 @@ class AnalysisInputs:
         found = (capture for capture in self.captures if isinstance(capture, FoundCapture))
         times = (look_at(capture, self.stores).first_time_ns for capture in found)
         return next((time_ns for time_ns in times if time_ns is not None), None)
+
+    def last_time_ns(self) -> int | None:
+        """Return the Unix time of the last packet of files in ns; None if there is no packet."""
+        if self._last_time_ns is None:
+            for capture in self.captures:
+                if isinstance(capture, FoundCapture):
+                    last_ns = last_time(capture, self.stores)
+                    self._last_time_ns = of_known(max, self._last_time_ns, last_ns)
+        return self._last_time_ns
 
     def _find(self) -> list[MergeInput]:
         if not self._inputs:
@@ -212,17 +223,27 @@ class RunContext:
         if self.settings.shard.is_first:
             for anomaly in self.inputs.left_out:
                 self.quality.count_anomaly(anomaly.kind)
+        if self._filter.needs_end and not self.inputs.are_files:
+            raise UsageError(
+                "a time before the end, such as --since -1h, needs captures that can be read "
+                "twice: save what comes through a pipe to a file"
+            )
         return captures
 
     @property
     def row_filter(self) -> RowFilter:
-        """The filter of rows; times of day are replaced by times on the first packet's day."""
+        """The filter of rows; times that depend on the captures are replaced by Unix times."""
         if self._filter.needs_day:
             first_ns = self.first_time_ns
             if first_ns is None:
                 return self._filter.on_day_of(0)  # as long as no packet has a time: any day
-            self._filter = self._filter.on_day_of(first_ns)
+            self._filter = self.placed(self._filter, first_ns)
         return self._filter
+
+    def placed(self, row_filter: RowFilter, first_ns: int) -> RowFilter:
+        """Return a filter whose times depend on no capture; ``first_ns`` is the first packet's."""
+        last_ns = self.inputs.last_time_ns() if row_filter.needs_end else None
+        return row_filter.on_day_of(first_ns, last_ns)
 
     @property
     def first_time_ns(self) -> int | None:

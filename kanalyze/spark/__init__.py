@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kanalyze.spark.functions import (
         Archive,
         anomalies,
+        changes,
         connections,
         groups,
         metadata,
@@ -38,6 +39,7 @@ __all__ = [
     "Archive",
     "KanalyzeDataSource",
     "anomalies",
+    "changes",
     "connections",
     "groups",
     "metadata",
@@ -52,6 +54,7 @@ _MODULE_OF = {
     "Archive": "kanalyze.spark.functions",
     "KanalyzeDataSource": "kanalyze.spark.source.datasource",
     "anomalies": "kanalyze.spark.functions",
+    "changes": "kanalyze.spark.functions",
     "connections": "kanalyze.spark.functions",
     "groups": "kanalyze.spark.functions",
     "metadata": "kanalyze.spark.functions",

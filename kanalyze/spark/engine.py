@@ -303,7 +303,10 @@ class _SparkRows:
         final = more_anomalies if self._job.keeps_open else [*more_anomalies, *retryable]
         tables = {
             "anomalies": anomaly_table(self._spark, self._captured, rebuilt, row_filter, final),
-            **{name: rebuilt.table(name) for name in ("connections", "groups", "metadata")},
+            **{
+                name: rebuilt.table(name)
+                for name in ("connections", "groups", "metadata", "changes")
+            },
         }
         if self._job.keeps_open:
             tables[OPEN_CONNECTIONS] = rebuilt.table("connections", OPEN_CONNECTIONS)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Archive",
     "anomalies",
+    "changes",
     "connections",
     "groups",
     "metadata",
@@ -132,11 +133,18 @@ class Archive(ClosedAtEnd):
         """
         return self._cluster_table("metadata", options)
 
-    def tables(self, **options: Any) -> dict[str, DataFrame]:
-        """Return ``requests connections anomalies groups metadata`` by name, made in one pass.
+    def changes(self, **options: Any) -> DataFrame:
+        """Return what administrators' requests ask for: the table ``changes`` of ``kanalyze sql``.
 
-        Requests have numbers, ``request_id``, to which ``groups`` and ``metadata`` refer. For
-        connections and anomalies, only filters on clients, brokers and times apply.
+        Otherwise like :meth:`requests`.
+        """
+        return self._cluster_table("changes", options)
+
+    def tables(self, **options: Any) -> dict[str, DataFrame]:
+        """Return all tables but ``records`` by name, made in one pass.
+
+        Requests have numbers, ``request_id``, to which ``groups``, ``metadata`` and ``changes``
+        refer. For connections and anomalies, only filters on clients, brokers and times apply.
         """
         return self._tables_of(self._rebuild("requests", options, others=OTHER_TABLES))
 
@@ -166,7 +174,10 @@ class Archive(ClosedAtEnd):
         retryable = self._captured.read_summary.retryable_rows
         return {
             "requests": rebuilt.rows,
-            **{name: rebuilt.table(name) for name in ("connections", "groups", "metadata")},
+            **{
+                name: rebuilt.table(name)
+                for name in ("connections", "groups", "metadata", "changes")
+            },
             "anomalies": anomaly_table(self._spark, self._captured, rebuilt, row_filter, retryable),
         }
 
@@ -323,6 +334,12 @@ def metadata(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return brokers, leaders and coordinators; otherwise like :func:`requests`."""
     archive, table_options = _open(spark, paths, options)
     return archive.metadata(**table_options)
+
+
+def changes(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
+    """Return what administrators' requests ask for; otherwise like :func:`requests`."""
+    archive, table_options = _open(spark, paths, options)
+    return archive.changes(**table_options)
 
 
 def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:

@@ -98,9 +98,10 @@ examples:
 """
 
 _SQL_EXAMPLES = """\
-The tables are requests, connections, anomalies, groups, metadata, records and capture_quality; the
-views partitions and errors have one line for each entry of those lists of requests, flows sums them
-up by client and topic. SQL is DuckDB's.
+The tables are requests, connections, anomalies, groups, metadata, changes, records and
+capture_quality; the views partitions and errors have one line for each entry of those lists of
+requests, flows sums them up by client and topic, lag has how far consumer groups are behind, and
+replication what brokers copy from each other. SQL is DuckDB's.
 
 examples:
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
@@ -119,6 +120,7 @@ topics is divided by their bytes of records. PRICES.csv has columns of --by, wit
 examples:
   kanalyze flows broker.pcap
   kanalyze flows --by client_id,group_id,topic,broker_ip captures/
+  kanalyze flows --names pods.json --by client_app,topic,direction captures/
   kanalyze flows --by principal --price PRICES.csv -o chargeback.csv captures/
 """
 
@@ -137,7 +139,8 @@ cause. The test needs at least 8 seconds with requests on each side, 30 requests
 errors, and 1,000 requests for a p99. Latencies do not include requests that waited on purpose, and
 are exact to 0.25 %. UUIDs in client ids are replaced by *.
 
-exit status: 0; 1 if --fail-on found something; 2 for a wrong argument or input
+exit status: 0; 1 if --fail-on found something; 2 for a wrong argument or input; 3 if --fail-on
+found nothing because there are too few requests, or too short a time, to judge
 
 examples:
   kanalyze compare before.pcap after.pcap
@@ -186,10 +189,10 @@ examples:
   kanalyze live -i eth0 --write rows/ --save slow.pcapng --save-slower-than 500ms
   ssh broker tcpdump -i any -U -s 0 -w - port 9092 | kanalyze live -
 
-Without a terminal, or with --format, lines of JSON replace the view: the rates of the last seconds
-(jsonl), or a row for each request (rows). Ctrl-c, or q in the view, ends the run; the view ends
-with a report. The run also ends if its terminal is closed, unless nohup started it. SIGHUP starts
-new files.
+Without a terminal, or with --format, lines of JSON replace the view: rates and findings of the
+last seconds (jsonl), or a row for each request (rows). Ctrl-c, or q in the view, ends the run; the
+view ends with a report. The run also ends if its terminal is closed, unless nohup started it.
+SIGHUP starts new files.
 """
 
 _BATCH_EXAMPLES = """\
@@ -209,6 +212,17 @@ that the previous run left open; --finish closes them. Only one run at a time ma
 write to a folder.
 """
 
+_MCP_EXAMPLES = """\
+An assistant that speaks the Model Context Protocol starts this command, and asks on its standard
+input. It can list captures, and ask for reports, findings, requests, decoded messages and SQL. It
+can write nothing, and sees no record, key, value or header, and no user's name (--with-principals).
+Tables are made once for each choice of captures, in the folder for temporary files.
+
+examples:
+  kanalyze mcp captures/
+  kanalyze mcp --anonymous --max-rows 50 captures/ more/
+"""
+
 _COMPLETION_EXAMPLES = """\
 examples:
   eval "$(kanalyze completion bash)"        in ~/.bashrc
@@ -222,7 +236,10 @@ examples:
 FAIL_ON = ("slower", "errors", "new", "gone", "any")
 
 _OUTPUT_FILE: Group = {"-o, --output FILE": "output file (default: standard output)"}
-_COLUMNS: Group = {"--columns A,B,...": "columns to write, in this order (default: all)"}
+_COLUMNS: Group = {
+    "--columns A,B,...": "columns to write, in this order (default: all); for csv and jsonl also "
+    "times as ISO 8601, such as request_start_time beside request_start_ns"
+}
 _OUTPUT: Group = {
     **_OUTPUT_FILE,
     "--format {table,csv,jsonl,parquet}": "default: by the ending of FILE; table on standard "
@@ -245,6 +262,12 @@ _OF_FINDING: Group = {
 _FINDINGS: Group = {
     **_THRESHOLD,
     "--queries DIR": "a folder with more findings to search for, NAME.sql",
+}
+_NAMES: Group = {
+    "--names FILE ...": "names of addresses: a hosts file; CSV (address,name,app,zone,since,until "
+    "in its first line); the output of kubectl get pods,services,nodes -A -o json; or a pcapng "
+    "file. Tables get the columns client_name, client_app, client_zone, broker_name, broker_id, "
+    "broker_zone",
 }
 _REPORT: Group = {
     "--sections NAME,...": "for text and md: show these sections, such as apis,over_time, or all "
@@ -314,10 +337,18 @@ _FILTERS_OF_REQUESTS = (
 )
 _REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", "client_ip", "broker")
 _END_FILTERS = ("client_ip", "broker", "connection", "since", "until")
-_READING: Mapping[str, Group] = {
+_TIMES: Mapping[str, Group] = {
+    "times": {
+        "--tz NAME": "time zone of the times shown to people, and of --since and --until without "
+        "one, such as Europe/Berlin (default: that of this machine)",
+        "--utc": "the same as --tz UTC",
+    }
+}
+_READING_UTC: Mapping[str, Group] = {
     **_SETTINGS,
     _FILTERS: {**_REQUEST_FILTERS, **group_of("since", "until")},
 }
+_READING: Mapping[str, Group] = {**_READING_UTC, **_TIMES}
 
 
 def _with_secrets(file: str) -> Group:
@@ -454,6 +485,7 @@ COMMANDS = {
                 "--client-id GLOB ...": "first client id, such as 'billing-*'",
                 **group_of(*_END_FILTERS, rows="connections open"),
             },
+            **_TIMES,
         },
     ),
     "anomalies": Command(
@@ -466,6 +498,7 @@ COMMANDS = {
                 "--kind NAME ...": "kind, such as lost_bytes",
                 **group_of(*_END_FILTERS, rows="anomalies"),
             },
+            **_TIMES,
         },
     ),
     "save": Command(
@@ -485,6 +518,7 @@ COMMANDS = {
             "--tables": "list the tables, their columns and their meaning",
             "--param NAME=VALUE ...": "value of a parameter, written $NAME in SQL",
             "--queries DIR": "a folder with more queries, NAME.sql",
+            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
@@ -503,6 +537,7 @@ COMMANDS = {
             "principal, group_id, client_software_name, client_software_version, topic, topic_id, "
             "broker_ip, broker_port (default: traffic,client_id,group_id,direction,topic)",
             "--price FILE": "prices, as CSV: adds the column cost",
+            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
@@ -660,7 +695,7 @@ COMMANDS = {
             **_FILES,
         },
         {
-            **{title: group for title, group in _READING.items() if title != "TLS"},
+            **{title: group for title, group in _READING_UTC.items() if title != "TLS"},
             "TLS": {
                 "--keylog PATH ...": "decrypt with the secrets of this file, folder or URL, which "
                 "all workers can reach, in the format of SSLKEYLOGFILE; the variable itself is not "
@@ -698,6 +733,18 @@ COMMANDS = {
         },
         defaults={"settle": 60.0, "follow": 60.0, "engine": "spark", "split_size": 64 << 20},
         required="out",
+    ),
+    "mcp": Command(
+        "answer an assistant's questions about captures (Model Context Protocol)",
+        _MCP_EXAMPLES,
+        {
+            "FOLDER ...": "folders with captures, in them and below",
+            "--anonymous": "replace names and addresses by stand-ins first, as anonymize does",
+            "--with-principals": "show the names of users that have logged in",
+            "--max-rows N": "lines of an answer (default: 200)",
+            "--max-seconds N": "time for an answer (default: 60)",
+        },
+        defaults={"max_rows": 200, "max_seconds": 60},
     ),
     "completion": Command(
         "write the script that completes commands and options in a shell",

@@ -70,6 +70,13 @@ alike count lines (an API, or a client, topic or broker of one) without a differ
 too_few list(one line) lines with too few requests to be compared
     ...identity
     ...requests
+    largest object? the latency that differs most, if it is large enough; it may be chance; null: \
+        none is, or it is unknown
+        measure text(p50|p90|p99|max) which
+        a count[ns] of A
+        b count[ns] of B
+        ratio number? b / a; null: a is 0
+judged bool false: there are too few requests, or too short a time, to judge any difference
 load list(the load of one API) the load of each API, most requests first
     api text the API, with the protocol if it is kafka-0.7
     ...rates

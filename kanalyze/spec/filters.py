@@ -124,13 +124,14 @@ FILTERS = {
         ),
         Filter(
             "--since TIME",
-            "only {rows} from this time on: ISO 8601 (UTC without a zone), a time of day such as "
-            "22:46 (on the day of the first packet), or Unix seconds",
+            "only {rows} from this time on: ISO 8601, a time of day such as 22:46 (on the day of "
+            "the first packet), +5m (after the first packet), -1h (before the last packet), or "
+            "Unix seconds",
             meaning=f"begun at this time or later, {_UTC}",
         ),
         Filter(
             "--until TIME",
-            "only {rows} before this time",
+            "only {rows} before this time, in the same forms",
             meaning=f"begun before this time, {_UTC}",
         ),
     )

@@ -20,7 +20,7 @@ SORTS = ("requests", "errors", "bytes", "p50", "p90", "p99", "max")
 
 _ARGUMENTS = {"CAPTURE": "captures", "-": "pipe"}
 """Names of arguments that are not those of their values."""
-_FILES = ("FILE", "DIR", "PATH", "CAPTURE", "A", "B")
+_FILES = ("FILE", "DIR", "PATH", "FOLDER", "CAPTURE", "A", "B")
 """Names of values that are files or folders; what follows a point is an ending."""
 
 

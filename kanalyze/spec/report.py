@@ -54,7 +54,8 @@ class DeclaredColumn(NamedTuple):
     """A style such as ``bold``, or the name of a rule in ``render/report_tables.py``."""
     when: str = ""
     """``any`` if the column is shown only if a line has something in it, ``several`` if lines
-    differ, ``wide`` or ``narrow`` if it depends on the width of the terminal."""
+    differ, ``files`` if there are several captures, ``wide`` or ``narrow`` if it depends on the
+    width of the terminal."""
 
 
 class DeclaredTable(NamedTuple):
@@ -713,6 +714,7 @@ _SLOWEST = DeclaredTable(
         DeclaredColumn("status", "status", "status", least=10, rank=1),
         DeclaredColumn("at", "request_start_ns", rank=3),
         DeclaredColumn("packets", "request_packet", "packets"),
+        DeclaredColumn("in file", "capture", least=12, when="files"),
         DeclaredColumn("connection", "connection", least=20, rank=5),
     ),
 )

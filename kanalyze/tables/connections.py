@@ -151,11 +151,11 @@ def _network(
 _NETWORK: Final = ("broker_rtt_ns", "client_rtt_ns", "capture_point")
 
 
-def _counters(tcp: TcpConnection, client_index: int) -> list[int | None]:
+def _counters(tcp: TcpConnection, client_index: int) -> tuple[int | None, ...]:
     """Return the counts that come in pairs: the client's, then the broker's."""
-    pairs = _COUNTED(tcp)
     measured = _NOT_MEASURED if tcp.measures is None else _MEASURED(tcp.measures)
-    return [pair[index] for index in (client_index, 1 - client_index) for pair in pairs + measured]
+    ends = tuple(zip(*_COUNTED(tcp), *measured, strict=True))
+    return (*ends[client_index], *ends[1 - client_index])
 
 
 _COUNTED_NAMES: Final = {

@@ -20,9 +20,12 @@ from kanalyze.common.times import (
     NS_PER_DAY,
     format_time,
     parse_duration_ns,
+    parse_relative_ns,
     parse_time_ns,
     parse_time_of_day_ns,
+    split_zone,
 )
+from kanalyze.common.zones import zone_of
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.error_codes import error_code, error_name
 from kanalyze.kafka.schema.error_table import ERRORS
@@ -197,6 +200,19 @@ class TimeOfDay(NamedTuple):
 
     ns: int
     """Since midnight."""
+    zone: str = ""
+    """The name of a time zone; empty for UTC."""
+
+
+class RelativeTime(NamedTuple):
+    """A time by the captures: so long after their first packet, or before their last."""
+
+    ns: int
+    """Negative before the last packet."""
+
+
+_PENDING = (TimeOfDay, RelativeTime)
+"""Times that are known once the times of the captures are."""
 
 
 class RowFilter:
@@ -218,7 +234,7 @@ class RowFilter:
         self._tests = {
             name: condition.test(name, self._values)
             for name, condition in _CONDITIONS.items()
-            if name in self._values and not isinstance(self._values[name], TimeOfDay)
+            if name in self._values and not isinstance(self._values[name], _PENDING)
         }
 
     @classmethod
@@ -248,25 +264,31 @@ class RowFilter:
 
     @property
     def needs_day(self) -> bool:
-        """True if a time of day is set; then :meth:`on_day_of` must be called before matching."""
+        """True if a time depends on the captures; then call :meth:`on_day_of` before matching."""
         return len(self._tests) < len(self._values)
 
-    def on_day_of(self, first_ns: int) -> RowFilter:
-        """Return this filter with times of day replaced by times on the day of the first packet.
+    @property
+    def needs_end(self) -> bool:
+        """True if a time depends on the last packet."""
+        times = (self.get("since"), self.get("until"))
+        return any(isinstance(each, RelativeTime) and each.ns < 0 for each in times)
 
-        ``first_ns`` is the Unix time of the first packet in ns; days are UTC days. A time of day
-        more than 12 hours before the first packet means the next day. So does an end that would not
-        be after the beginning.
+    def on_day_of(self, first_ns: int, last_ns: int | None = None) -> RowFilter:
+        """Return this filter with times that depend on the captures replaced by Unix times.
+
+        A time of day more than 12 hours before the first packet means the next day. So does an end
+        that would not be after the beginning.
+
+        Args:
+            first_ns: Unix time of the first packet in ns.
+            last_ns: that of the last packet; None will do unless :attr:`needs_end`.
         """
         if not self.needs_day:
             return self
-        since, until = self.get("since"), self.get("until")
-        if isinstance(since, TimeOfDay):
-            since = _on_day(since.ns, first_ns)
-        if isinstance(until, TimeOfDay):
-            until = _on_day(until.ns, first_ns)
-            if since is not None and until <= since:
-                until += NS_PER_DAY
+        since = _placed(self.get("since"), first_ns, last_ns)
+        until = _placed(self.get("until"), first_ns, last_ns)
+        if isinstance(self.get("until"), TimeOfDay) and since is not None and until <= since:
+            until += NS_PER_DAY
         return RowFilter({**self._values, "since": since, "until": until})
 
     def between(self, first_ns: int | None, last_ns: int | None) -> RowFilter:
@@ -372,10 +394,16 @@ def _parse_apis(texts: Iterable[str], api_names: Mapping[str, int] | None) -> Na
     )
 
 
-def _parse_time(text: str) -> int | TimeOfDay:
-    """Parse a time, or a time of day."""
+def _parse_time(text: str) -> int | TimeOfDay | RelativeTime:
+    """Parse a time, with the name of a zone in brackets if it is not UTC."""
+    text, name = split_zone(text)
+    relative_ns = parse_relative_ns(text)
+    if relative_ns is not None:
+        return RelativeTime(relative_ns)
     of_day_ns = parse_time_of_day_ns(text)
-    return parse_time_ns(text) if of_day_ns is None else TimeOfDay(of_day_ns)
+    if of_day_ns is None:
+        return parse_time_ns(text, zone_of(name))
+    return TimeOfDay(of_day_ns, "" if text.endswith("Z") else zone_of(name).name)
 
 
 def _each(parse: Callable[[str], Any], texts: Iterable[str]) -> tuple[Any, ...]:
@@ -406,9 +434,22 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
-def _on_day(of_day_ns: int, first_ns: int) -> int:
-    time_ns = first_ns // NS_PER_DAY * NS_PER_DAY + of_day_ns
-    return time_ns if first_ns - time_ns <= NS_PER_DAY // 2 else time_ns + NS_PER_DAY
+def _placed(value: Any, first_ns: int, last_ns: int | None) -> Any:
+    """Return a time that depends on the captures as a Unix time in ns; others as they are."""
+    if isinstance(value, TimeOfDay):
+        return _on_day(value, first_ns)
+    if isinstance(value, RelativeTime):
+        return value.ns + (first_ns if value.ns >= 0 or last_ns is None else last_ns)
+    return value
+
+
+def _on_day(of_day: TimeOfDay, first_ns: int) -> int:
+    zone = zone_of(of_day.zone)
+    first_there_ns = first_ns + zone.offset_ns(first_ns)
+    wall_ns = first_there_ns // NS_PER_DAY * NS_PER_DAY + of_day.ns
+    if first_there_ns - wall_ns > NS_PER_DAY // 2:
+        wall_ns += NS_PER_DAY
+    return zone.since_epoch_ns(wall_ns)
 
 
 def _known_api(name: str, api_names: Mapping[str, int] | None) -> str:

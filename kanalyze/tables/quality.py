@@ -222,11 +222,12 @@ class CaptureQuality:
         """Count a TCP connection that is closed."""
         self.connections += 1
         if tcp.payload_bytes != _NO_PAYLOAD:
-            self.payload_bytes += sum(tcp.unique_bytes)
+            each_unique = tcp.unique_bytes
+            self.payload_bytes += sum(each_unique)
             self.retransmitted_bytes += sum(tcp.retransmitted_bytes)
-            self.duplicate_bytes += sum(tcp.duplicate_bytes)
             self.out_of_order_packets += sum(tcp.out_of_order_packets)
-            for unique, copied in zip(tcp.unique_bytes, tcp.duplicate_bytes, strict=True):
+            for unique, copied in zip(each_unique, tcp.duplicate_bytes, strict=True):
+                self.duplicate_bytes += copied
                 if copied * 2 < unique:
                     self.network_duplicate_bytes += copied
         self.count_attempt(tcp)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kanalyze.anonymization.packets import PacketAnonymizer
+from kanalyze.anonymization.rewriting import StreamPayloads
 from kanalyze.model.packets import PacketBatch
 from tests.support.anonymous import STAND_INS
 from tests.support.cases import for_each
@@ -18,25 +19,22 @@ from tests.support.packets import ethernet, ipv4, ipv6, tcp
 SECRET = b"secret contents!"
 
 
-class Fixed:
-    """Returns the same payload for all packets."""
+class Fixed(StreamPayloads):
+    """Finds the same payload for all packets."""
 
     def __init__(self, payload: bytes | None) -> None:
+        super().__init__({}, [])
         self.calls: list[Any] = []
         self._payload = payload
-        self.kept_bytes = 0
 
-    def payload(
-        self,
-        source: bytes,
-        destination: bytes,
-        ports: bytes,
-        sequence: int,
-        length: int,
-        _packet: int,
-    ) -> bytes | None:
-        self.calls.append((source, destination, ports, sequence, length))
-        return None if self._payload is None else self._payload[:length]
+    def find(
+        self, ends: bytes, sequence: int, length: int, _packet: int, to: Any, at: int, room: int
+    ) -> bool:
+        self.calls.append((ends, sequence, length))
+        if self._payload is not None:
+            content = self._payload[: min(length, room)]
+            to[at : at + len(content)] = memoryview(content)
+        return self._payload is not None
 
 
 def batch_of(data: bytes, link: int = 1, wire: int = 0) -> PacketBatch:
@@ -130,11 +128,14 @@ def test_the_payload_is_requested_by_addresses_and_sequence_number() -> None:
     made = bytes(packets.batch(batch_of(V4)).buffer)
     source = ipaddress.ip_address("203.0.113.5").packed
     ports = struct.pack(">HH", 50000, 9092)
-    assert fixed.calls[0][0] == source
-    assert fixed.calls[0][2:] == (ports, 7, len(SECRET))
+    ends, *others = fixed.calls[0]
+    assert ends.startswith(source)
+    assert ends.endswith(ports)
+    assert len(ends) == 4 + 4 + len(ports)
+    assert others == [7, len(SECRET)]
     assert bytes(made).endswith(b"y" * len(SECRET))
     packets.batch(batch_of(ethernet(ipv4(tcp(seq=7, flags=2, payload=b"fast")))))
-    assert fixed.calls[1][3] == 8
+    assert fixed.calls[1][1] == 8
 
 
 def test_a_snapped_packet_stays_snapped() -> None:

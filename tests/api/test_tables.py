@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
+import kanalyze.api.tables as module
 from kanalyze.api.inputs import make_filter
 from kanalyze.api.saved import SavedAnalysis
 from kanalyze.api.tables import fill, opened_tables
@@ -50,6 +51,18 @@ def expected(*captures: Path) -> dict[str, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("name", often(NAMES, ("errors", "groups", "old-0-8-2-2", "tls")))
 def test_tables_of_one_run_match_separate_runs(name: str) -> None:
     assert tables(path(name)) == expected(path(name))
+
+
+@pytest.mark.parametrize("limits", [(1, 16), (7, 2), (4096, 3)])
+def test_rows_are_the_same_however_many_wait(
+    limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_at_once, blocks_at_once = limits
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(module, "_BLOCKS_AT_ONCE", blocks_at_once)
+    # Blocks with lists of their own words, as those of several captures have.
+    captures = [path("groups"), path("errors"), path("basics")]
+    assert tables(*captures) == expected(*captures)
 
 
 def test_workers_fill_the_same_tables(monkeypatch: pytest.MonkeyPatch) -> None:

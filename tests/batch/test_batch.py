@@ -136,6 +136,7 @@ class Expected:
             "anomalies": counted(kanalyze.anomalies(*arguments).to_arrow()),
             "groups": counted(kanalyze.groups(*arguments).to_arrow()),
             "metadata": counted(kanalyze.metadata(*arguments).to_arrow()),
+            "changes": counted(kanalyze.changes(*arguments).to_arrow()),
         }
         self.requests, self.anomalies = self.tables["requests"], self.tables["anomalies"]
         self.report = report(folder)
@@ -211,7 +212,7 @@ def one_run_out(one_run: OneRun) -> Path:
 
 
 def test_rows_match_one_process(one_run_out, expected):
-    for table in ("requests", "connections", "groups", "metadata"):
+    for table in ("requests", "connections", "groups", "metadata", "changes"):
         assert rows(one_run_out, table) == expected.tables[table]
 
 

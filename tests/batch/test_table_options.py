@@ -180,9 +180,9 @@ def test_the_rows_of_a_table_match_the_library(table, partitions):
     assert counted(found) == counted(expected)
 
 
-@pytest.mark.parametrize("table", ["groups", "metadata"])
+@pytest.mark.parametrize("table", ["groups", "metadata", "changes"])
 def test_lines_of_requests_match_the_library(table):
-    capture = str(path("next-groups"))
+    capture = str(path("next-groups" if table != "changes" else "admin"))
     expected = of_library(getattr(kanalyze, table), capture)
     assert expected
     assert counted(rows(capture, table=table)) == counted(expected)

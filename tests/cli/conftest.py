@@ -44,6 +44,7 @@ class FakeAnalysis:
             list(captures), packets=12, first_time_ns=START_NS, last_time_ns=START_NS + 10**9
         )
         self.progress = (10, 100)
+        self.has_several_captures = len(captures) > 1
         self.instances.append(self)
 
     def start(self) -> None:

@@ -58,7 +58,7 @@ def test_the_report_is_printed_as_the_report_command_prints_it(report_format, ca
 
     monkeypatch.setattr(batch, "_run", run)
     order = [] if report_format == "json" else ["--sort", "errors", "--limit", "12"]
-    assert main([*BATCH, "--format", report_format, *order]) == 0
+    assert main(["batch", capture, *BATCH[2:], "--format", report_format, *order]) == 0
     report = capfd.readouterr().out
     assert main(["report", "--format", report_format, *order, capture]) == 0
     assert report == capfd.readouterr().out

@@ -41,6 +41,18 @@ def test_new_and_gone_names_can_set_the_exit_status(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
+def test_too_little_to_judge_has_an_exit_status_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    few = [BASICS, BASICS, "--api", "InitProducerId"]
+    assert main(["compare", *few]) == 0
+    assert "nothing certain, because too short to judge" in capsys.readouterr().out
+    assert main(["compare", *few, "--fail-on", "slower,errors"]) == 3
+    assert capsys.readouterr().err == (
+        "kanalyze: --fail-on: nothing certain, because too short to judge\n"
+    )
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("output_format", ["json", "md"])
 def test_other_formats_go_to_standard_output(

@@ -240,8 +240,8 @@ def test_invalid_arguments_are_reported_in_one_line_before_files_are_created(
         (["--save-slower-than", "1s"], "--save-slower-than needs --save,"),
         (["--save-size", "1M"], "--save-size needs --save,"),
         (["--save-files", "3"], "--save-files needs --save,"),
-        (["--queries", "."], "--queries needs --json or --format view, which show findings"),
-        (["--threshold", "throttled.least_requests=2"], "--threshold needs --json or"),
+        (["--queries", ".", "--format", "rows"], "--queries: --format rows shows no findings"),
+        (["--threshold", "a.b=2", "--format", "rows"], "--threshold: --format rows shows no"),
     ],
 )
 def test_options_without_effect_are_refused(argv, message, capsys, tmp_path, monkeypatch):

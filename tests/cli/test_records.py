@@ -26,6 +26,7 @@ PLAIN = [column.name for column in RECORD_COLUMNS if column.name not in VALUE_CO
 class FakeAnalysis:
     """A fake pipeline with one Produce and one Fetch, with three records each."""
 
+    has_several_captures = False
     progress = (1, 2)
     quality = CaptureQuality()
 
@@ -50,7 +51,7 @@ def fake(monkeypatch):
 def test_records_are_a_table_on_standard_output(fake, capsys):
     assert main(["records", "x.pcap"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["time", "client", "API", "topic"]
+    assert lines[0].split()[1:5] == ["UTC", "client", "API", "topic"]
     assert len(lines) == 7
     assert "no key" not in "".join(lines)
 

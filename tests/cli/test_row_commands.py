@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def test_rows_are_a_table_on_standard_output(fake, capsys):
     assert main(["requests", "x.pcap"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:3] == ["time", "client", "from"]
+    assert lines[0].split()[:4] == ["2026-01-01", "UTC", "client", "from"]
     assert len(lines) == 4
 
 
@@ -113,7 +113,7 @@ def test_filters_of_connections_apply_to_clients_and_times(capsys) -> None:
 
 def test_a_table_and_parquet_of_connections_are_written(tmp_path, capsys) -> None:
     assert main(["connections", str(path("basics"))]) == 0
-    assert capsys.readouterr().out.split()[:3] == ["start", "connection", "protocol"]
+    assert capsys.readouterr().out.split()[1:4] == ["UTC", "connection", "protocol"]
     target = tmp_path / "connections.parquet"
     assert main(["connections", str(path("basics")), "-o", str(target)]) == 0
     table = pq.read_table(target)

@@ -60,8 +60,8 @@ def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]
     assert main(["sql", "--tables"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == [
-        *("requests", "connections", "anomalies", "groups", "metadata", "records"),
-        *("capture_quality", "partitions", "errors", "flows"),
+        *("requests", "connections", "anomalies", "groups", "metadata", "changes", "records"),
+        *("capture_quality", "partitions", "errors", "flows", "lag", "replication"),
     ]
     assert any(line.startswith("  committed_offset ") for line in lines)
 

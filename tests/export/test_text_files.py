@@ -3,17 +3,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kanalyze.common.times import parse_time_ns
+from kanalyze.export.open import open_writer
 from kanalyze.export.schema import choose_columns
 from kanalyze.export.text_files import CsvWriter, JsonLinesWriter, csv_text
 from kanalyze.spec.rows.requests import COLUMNS
 from tests.support.cases import examples, for_each
-from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows
+from tests.support.rows import START_NS, failed, orphan, plain_traffic, row, rows, unanswered
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def written(folder, given_rows, columns=COLUMNS, ending="csv") -> bytes:
@@ -167,3 +173,34 @@ def test_nothing_from_the_wire_is_written_raw(tmp_path):
         b'"request_start_ns":1767225600000000001,"errors":[]}\n'
     )
     assert written(tmp_path, [], columns, "jsonl") == b""
+
+
+# -- timestamps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file_format", ["csv", "jsonl"])
+def test_times_that_are_named_are_written_as_iso_8601(file_format: str, tmp_path: Path) -> None:
+    names = ["request_start_time", "client_id", "request_start_ns", "response_start_time"]
+    rows = [row(), unanswered(), row(request_start_ns=1)]
+    file = tmp_path / f"x.{file_format}"
+    with open_writer(str(file), file_format, names) as writer:
+        writer.write(rows)
+    with file.open(newline="") as text:
+        lines = (
+            list(csv.DictReader(text))
+            if file_format == "csv"
+            else [json.loads(line) for line in text]
+        )
+    assert [list(line) for line in lines] == [names] * len(rows)
+    for line, sent in zip(lines, rows, strict=True):
+        assert parse_time_ns(line["request_start_time"]) == sent.request_start_ns
+        assert int(line["request_start_ns"]) == sent.request_start_ns
+        end = line["response_start_time"]
+        assert (parse_time_ns(end) if end else None) == sent.response_start_ns
+
+
+def test_without_names_texts_have_no_timestamps(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    with open_writer(str(file)) as writer:
+        writer.write([row()])
+    assert "request_start_time" not in file.read_text()

@@ -14,7 +14,7 @@ from kanalyze.live.kept_rows import FindingSearch, FindingsWatch, KeptRows
 from kanalyze.live.metrics import Metrics
 from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.run import MetricsSink, PacketRecorderSink, Sink, ViewSink
+from kanalyze.live.run import FindingsSink, MetricsSink, PacketRecorderSink, Sink, ViewSink
 from kanalyze.live.view.tables import TABLES
 from kanalyze.live.view.view import ViewController
 from kanalyze.live.window.windows import Windows
@@ -102,7 +102,8 @@ def check(name: str, at_once: int, folder: Path, *, searches: bool) -> None:
         PacketRecorderSink(
             PacketRecorder(recorder, [RowFilter.parse(slower_than="0ns")]), recorder, pytest.fail
         ),
-        MetricsSink(metrics),
+        *([] if watch is None else [FindingsSink(watch)]),
+        MetricsSink(metrics, (), watch),
         ViewSink(windows, view, (), watch),
     ]
     states = run(name, at_once, sinks, kept)

@@ -6,6 +6,7 @@ import random
 import threading
 import urllib.request
 from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ from kanalyze.runtime.monitor import InFlight, InFlightRequest
 from kanalyze.tables.columns.block import RowBlock, Words
 from tests.support import rows as sample_rows
 from tests.support.captures import path
+from tests.support.findings import kinds_of
 from tests.support.row_blocks import blocks_of
 from tests.support.waiting import LONG_S
 
@@ -308,6 +310,20 @@ def test_requests_in_flight_and_the_age_of_the_oldest_are_metrics() -> None:
     scraped = samples(metrics)
     assert by(scraped, "in_flight_requests") == {(): 12}
     assert by(scraped, "oldest_in_flight_request_age_seconds") == {(): 2.5}
+
+
+def test_findings_are_counted_by_kind_and_those_that_are_over_count_0() -> None:
+    metrics = Metrics()
+    [slow], [throttled] = kinds_of("slow_broker"), kinds_of("throttled")
+    found = [SimpleNamespace(name=kind.query.name, severity=kind.severity) for kind in (slow, slow)]
+    metrics.set_findings(found)  # type: ignore[arg-type]
+    over = {("slow_broker", str(slow.severity)): 2}
+    assert by(samples(metrics), "findings", "finding", "severity") == over
+    metrics.set_findings([SimpleNamespace(name="throttled", severity=throttled.severity)])
+    assert by(samples(metrics), "findings", "finding", "severity") == {
+        ("slow_broker", str(slow.severity)): 0,
+        ("throttled", str(throttled.severity)): 1,
+    }
 
 
 def test_unknown_values_have_no_sample() -> None:

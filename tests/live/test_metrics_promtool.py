@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from prometheus_client.exposition import generate_latest
 
 from kanalyze.tables.columns.block import RowBlock
+from tests.live.test_alert_rules import RULES
 from tests.live.test_grafana import QUERIES, all_metrics
 from tests.support import rows as sample_rows
 from tests.support.waiting import LONG_S
@@ -45,3 +47,15 @@ def test_promtool_can_read_the_queries_of_the_dashboard(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr.decode()
     assert f"{len(QUERIES)} rules found" in done.stdout.decode()
+
+
+def test_promtool_can_read_the_alert_rules() -> None:
+    with as_file(files("kanalyze.live").joinpath("alerts.json")) as path:
+        done = subprocess.run(
+            ["promtool", "check", "rules", str(path)],
+            capture_output=True,
+            check=False,
+            timeout=LONG_S,
+        )
+    assert done.returncode == 0, done.stderr.decode()
+    assert f"{len(RULES)} rules found" in done.stdout.decode()

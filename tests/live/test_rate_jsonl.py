@@ -8,13 +8,36 @@ import pytest
 
 from kanalyze.live import rate_jsonl
 from kanalyze.live.rate_jsonl import MOST, RatesWriter, rates
+from kanalyze.live.window.snapshot import LatestFindings
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.findings import Finding
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual
+from tests.support.findings import kinds_of
 from tests.support.rows import START_NS, row
 
 SECOND_NS = 1_000_000_000
+
+
+def finding(name: str, last_s: float | None, **concerns: str) -> Finding:
+    kind = next(iter(kinds_of(name)))
+    return Finding(
+        name=name,
+        title=kind.query.title,
+        severity=kind.severity,
+        what="it is slow",
+        weight=1,
+        sure=kind.sure,
+        why=kind.why,
+        repair=kind.repair,
+        concerns=concerns,
+        first_time_ns=None if last_s is None else START_NS,
+        last_time_ns=None if last_s is None else START_NS + int(last_s * SECOND_NS),
+        first_packet=None,
+        command=kind.command,
+        options=(),
+    )
 
 
 def written(windows, turns, interval_ns: int = SECOND_NS):
@@ -88,3 +111,24 @@ def test_every_field_is_documented(make):
     for name in ("apis", "clients", "errors", "groups"):
         fields |= {field for entry in line[name] for field in entry}
     assert fields <= words
+
+
+def test_a_line_has_the_findings_that_are_still_present():
+    stream = io.BytesIO()
+    output = RatesWriter(Windows(), stream, interval_ns=1)
+    now_ns = START_NS + 300 * SECOND_NS
+    output.write(now_ns)
+    found = [
+        finding("slow_broker", last_s=295, broker="10.0.0.2:9092"),
+        finding("throttled", last_s=100, client_id="over"),
+        finding("hot_client", last_s=None, client_id=HOSTILE),
+    ]
+    output.findings = LatestFindings(now_ns, 10, SECOND_NS, tuple(found), {})
+    output.write(now_ns)
+    before, after = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert before["findings"] is None
+    slow, hot = after["findings"]
+    assert (slow["name"], slow["what"], slow["severity"]) == ("slow_broker", "it is slow", 75)
+    assert slow["concerns"] == {"broker": "10.0.0.2:9092"}
+    assert slow["last_time_ns"] == START_NS + 295 * SECOND_NS
+    assert hot["concerns"] == {"client_id": HOSTILE}

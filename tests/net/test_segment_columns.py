@@ -67,3 +67,19 @@ def test_dealt_segments_are_those_of_each_shard(count):
 def _payloads(segments):
     places = zip(segments.payload_start, segments.captured_bytes, strict=True)
     return [bytes(segments.buffer[start : start + size]) for start, size in places]
+
+
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=6))
+def test_batches_of_any_sizes_are_read_into_the_same_memory(sizes):
+    reader, number = HeaderReader(LayerStats()), 1
+    for size in sizes:
+        packets = [
+            segment(client=(f"10.0.{number % 7}.{i}", 5000 + i), payload=b"y" * (i % 5))
+            for i in range(size)
+        ]
+        batch = make_batch(timed(packets), number)
+        number += size
+        found, expected = reader.read(batch), read_headers(batch, LayerStats())
+        for name in SegmentColumns.__slots__:
+            if name != "buffer":
+                assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name

@@ -18,7 +18,7 @@ from kanalyze.errors import KanalyzeError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries import database as database_module
 from kanalyze.queries.database import Database, DerivedViews, QueryError, ScratchFolder
-from kanalyze.queries.files import Query
+from kanalyze.queries.files import Query, words_of
 from tests.support.captures import path
 
 if TYPE_CHECKING:
@@ -113,8 +113,9 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> duckdb.DuckDBPyConnection:
         "unused": query("unused", "SELECT * FROM nowhere"),
     }
     macros = {"twice": query("twice", "CREATE TEMP MACRO twice(x) AS x * 2")}
-    folders = {"tables": tables, "macros": macros}
-    monkeypatch.setattr(database_module, "built_in", folders.__getitem__)
+    monkeypatch.setattr(database_module, "built_in", {"macros": macros}.__getitem__)
+    monkeypatch.setattr(database_module, "derived", lambda: tables)
+    monkeypatch.setattr(database_module, "derived_in", lambda sql: words_of(sql) & tables.keys())
     made = duckdb.connect()
     made.execute("CREATE TABLE rows AS FROM range(4) AS r(n)")
     return made

@@ -6,7 +6,7 @@ import pytest
 import sqlglot
 
 from kanalyze.errors import UsageError
-from kanalyze.queries.files import built_in, find_query, read_queries
+from kanalyze.queries.files import built_in, derived_in, find_query, read_queries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +38,26 @@ def test_no_built_in_query_rounds_to_a_number_of_decimals(kind: str) -> None:
             assert not rounded.args.get("decimals"), f"{query.name}: {rounded.sql()}"
 
 
+@pytest.mark.parametrize(
+    ("sql", "views"),
+    [
+        ("SELECT lag(latency_ns) OVER (ORDER BY lag) FROM requests WHERE lag > 3", set()),
+        ("FROM lag", {"lag"}),
+        ('SELECT 1 FROM requests AS r, "lag" AS l WHERE true', {"lag"}),
+        ("FROM requests ANTI JOIN main.Lag USING (topic)", {"lag"}),
+        ("SELECT (SELECT max(lag) FROM lag)", {"lag"}),
+        ("WITH lag AS (SELECT 1) FROM lag JOIN flows ON true", {"flows"}),
+        ("WITH lag AS MATERIALIZED (SELECT 1) FROM lag", set()),
+        ("DESCRIBE flows", {"flows"}),
+        ("SUMMARIZE flows;", {"flows"}),
+        ("SELECT 'FROM lag' FROM requests -- FROM flows", set()),
+        ("SELECT lag\nFROM requests\nORDER BY lag", set()),
+    ],
+)
+def test_views_of_users_are_what_a_query_reads_from(sql: str, views: set[str]) -> None:
+    assert derived_in(sql) & built_in("views").keys() == views
+
+
 def test_a_query_in_a_users_folder_replaces_one_of_the_same_name(tmp_path: Path) -> None:
     (tmp_path / "rebalances.sql").write_text("SELECT 1")
     assert find_query("rebalances", tmp_path).sql == "SELECT 1"
@@ -45,7 +65,8 @@ def test_a_query_in_a_users_folder_replaces_one_of_the_same_name(tmp_path: Path)
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"^unknown query: 'x'; there are connection_trace, "):
+    known = r"^unknown query: 'x'; there are changes, clients, "
+    with pytest.raises(UsageError, match=known):
         find_query("x")
     with pytest.raises(
         UsageError, match=r"^unknown query: 'rebalance'; did you mean rebalances\?$"

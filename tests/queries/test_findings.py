@@ -196,7 +196,7 @@ def old_versions() -> Any:
 
 @fault(
     "refused_versions",
-    "2 requests refused: JoinGroup v9, Produce v2; 1 answered UNSUPPORTED_VERSION, 1 time the ",
+    "2 requests refused: JoinGroup v9, Produce v2; 1 answered UNSUPPORTED_VERSION; 1 time the ",
 )
 def refused_versions() -> Any:
     cut = {"latency_ns": None, "status": "unanswered"}
@@ -430,8 +430,9 @@ def slow_network() -> Any:
 )
 def slow_broker() -> Any:
     return [
-        *spread(100, 10, broker_time_ns=10 * MS, broker_ip="10.0.0.1"),
-        *spread(100, 10, broker_time_ns=30 * MS, broker_ip="10.0.0.2"),
+        row
+        for ip, time_ms in (("10.0.0.1", 10), ("10.0.0.2", 30))
+        for row in spread(100, 10, broker_time_ns=time_ms * MS, pipeline_wait_ns=0, broker_ip=ip)
     ], []
 
 

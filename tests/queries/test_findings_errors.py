@@ -194,6 +194,14 @@ def ask_topic(line: Line, topic: str, code: int, client_id: str = "billing") -> 
             ),
         ),
         (
+            # One broker hears of the deletion before another.
+            asking_for("invoices", [0, 3, 0, 3, 3, 3, 3], apart_s=0.9),
+            (
+                "5 requests refused (Metadata: UNKNOWN_TOPIC_OR_PARTITION), over 4.5 s; until "
+                "then, the topic was there"
+            ),
+        ),
+        (
             asking_for("invoices", [3, 3, 3, 3, 0], apart_s=2),
             (
                 "4 requests refused (Metadata: UNKNOWN_TOPIC_OR_PARTITION), over 6.0 s; 2.0 s "

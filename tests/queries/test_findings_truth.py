@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.cli.main import main
-from kanalyze.queries.named_findings import with_command
+from kanalyze.queries.named_findings import with_commands
 from tests.support.captures import TROUBLED, WHOLE, path, request_log, truth
-from tests.support.findings import findings_in
+from tests.support.findings import findings_in, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ def test_figures_match_the_counts_of_broker_and_clients(name: str) -> None:
 SAYS_ROWS = re.compile(r"(?:of )?(\d+) ")
 """The number of rows in the text of a finding."""
 COUNTS_OTHER_THINGS = {
-    *("growing_lag", "hot_client", "hot_partition", "rebalances"),
+    *("group_behind", "written_twice", "growing_lag", "hot_client", "hot_partition", "rebalances"),
     *("capture_snapped", "capture_twice", "tls_certificate_expires"),
 }
 
@@ -160,7 +160,7 @@ def test_the_command_of_a_finding_shows_exactly_its_rows(
     found = [finding for finding in findings_in(name) if finding.command in COLUMN]
     assert found or name not in WITH_FINDINGS
     for finding in found:
-        shown = with_command(finding, [])
+        [shown] = with_commands([finding], kinds_of(finding.name), {})
         rows = rows_shown(capsys, shown.command, str(path(name)), *shown.options)
         assert str(finding.first_packet) in {row[COLUMN[finding.command]] for row in rows}
         if finding.name not in COUNTS_OTHER_THINGS:
@@ -190,7 +190,7 @@ def test_all_commands_select_the_same_rows(
 def test_a_number_is_that_of_the_report_with_the_same_filters_and_thresholds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file, more = str(path("fault-throttled")), ["--threshold", "throttled.least_throttle_ms=200"]
+    file, more = str(path("fault-throttled")), ["--threshold", "throttled.least_throttle_ms=200.5"]
     filters = ["--client-id", "greedy", "--client-id", "pa*", "--slower-than", "1ns"]
     assert main(["report", file, *filters, *more, "--json", "-"]) == 0
     report = json.loads(capsys.readouterr().out)

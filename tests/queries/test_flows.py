@@ -151,6 +151,13 @@ def test_an_error_counts_where_it_is() -> None:
     ]
 
 
+def test_what_brokers_ask_each_other_about_transactions_is_no_clients_traffic() -> None:
+    inner = {"AddPartitionsManager-client-1", "broker-1-txn-marker-sender"}
+    lines = flows("transactions")
+    assert {line["client_id"] for line in lines if line["traffic"] == "replica"} == inner
+    assert not {line["client_id"] for line in lines if line["traffic"] == "client"} & inner
+
+
 def test_mirrors_are_known_by_their_client_ids() -> None:
     ids = ("east->west|MirrorSourceConnector-0|replication-consumer", "a->b", "x|a->b", "orders")
     found = {

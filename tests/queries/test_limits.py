@@ -36,6 +36,7 @@ from tests.queries.test_findings_network import (
     attempt,
     beats,
     listed_broker,
+    made_line,
     refusing,
     resent,
     serving,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from tests.support.limits import Rows
 
-TABLES_OF_QUERIES = ("requests", "connections", "anomalies", "groups", "metadata", QUALITY)
+TABLES_OF_QUERIES = tuple(TABLES.keys() - {"records"})
 
 
 def both_sides_of_a_nat() -> Rows:
@@ -79,7 +80,45 @@ def closed_at_once(**changes: Any) -> Rows:
     return rows
 
 
+def written_again() -> Rows:
+    """A batch that is sent again after no answer, and appended again."""
+    sizes = {"record_count": 5, "record_bytes": 90}
+    return {
+        "connections": [connection(**{**WHOLE, "broker_packets": 9})],
+        "requests": [
+            request(partitions=[made.partition(base_offset=10, **sizes)]),
+            request(S, None, status="unanswered", partitions=[made.partition(**sizes)]),
+            request(9 * S, partitions=[made.partition(base_offset=20, **sizes)]),
+        ],
+    }
+
+
 OTHER_FAULTS = {
+    "broker_slowed": lambda: {
+        "requests": [
+            request(n * S // 3, broker_time_ns=(200 if n > 20 else 1) * MS) for n in range(60)
+        ]
+    },
+    "group_behind": lambda: {
+        "requests": [
+            request(partitions=[made.partition(record_count=10)]),
+            request(S, api_name="OffsetCommit", group_id="g", partitions=[made.partition()]),
+            request(9 * S, partitions=[made.partition(base_offset=10, record_count=2000)]),
+        ]
+    },
+    "packets_lost": lambda: {
+        "requests": [
+            request(n * S, retransmitted_packets=n % 2, retransmission_wait_ns=n % 2 * S)
+            for n in range(16)
+        ]
+    },
+    "slow_follower": lambda: {
+        "requests": [
+            request(n * S, api_name="Fetch", api_key=1, client_id="broker-3-fetcher-0")
+            for n in range(3)
+        ]
+    },
+    "written_twice": written_again,
     # Long after all other faults: no write may fail meanwhile.
     "broker_restarted": lambda: {
         "connections": [serving(8, 9_000), *refusing(9_010), serving(9, 9_040)]
@@ -159,7 +198,13 @@ def faults() -> dict[str, Rows]:
 
 def usual_rows() -> Rows:
     """Return requests as those of a small cluster, for queries that are about all of them."""
-    return {"requests": made.plain_traffic(60), "connections": [connection()]}
+    whole = {"action": "set", "resource_type": "topic_config", "resource": "orders"}
+    change = made_line("changes", **whole, setting="retention.ms", value="60000", error_code=0)
+    return {
+        "requests": made.plain_traffic(60),
+        "connections": [connection()],
+        "changes": [change],
+    }
 
 
 @contextmanager

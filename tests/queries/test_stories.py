@@ -122,3 +122,19 @@ def test_causes_are_kinds_and_concerns_that_exist() -> None:
         CauseRule("a", ("b", "c")),
         CauseRule("d", ()),
     )
+
+
+def test_what_a_standstill_made_slow_is_its_effect() -> None:
+    assert story(
+        found("slow_broker", 50, 120, broker="c:9092"),
+        found("slow_broker", 101, 106, broker="b:9092"),
+        found("broker_stood_still", 100, 106, broker="b:9092"),
+        found("rebalances", 110, 130, group_id="g"),
+        found("unanswered", 102, 112, broker="b:9092"),
+    ) == [
+        ("broker_stood_still", None),
+        ("unanswered", 1),
+        ("slow_broker", 1),
+        ("rebalances", 1),
+        ("slow_broker", None),
+    ]

@@ -63,6 +63,7 @@ def comparison(**changes: Any) -> dict[str, Any]:
         **{name: [] for name in sections},
         "alike": 7,
         "too_few": [],
+        "judged": True,
         "load": [],
         "limited": False,
         **changes,
@@ -111,6 +112,26 @@ def test_a_comparison_that_was_not_tested_says_so() -> None:
     assert "no difference; 7 alike" in output
 
 
+def few(name: str | None, b_ns: int, by: str = "api") -> dict[str, Any]:
+    largest = {"measure": "p90", "a": 4_170_000, "b": b_ns, "ratio": b_ns / 4_170_000}
+    return {"by": by, "api": "Fetch", "name": name, "requests": [9, 8], "largest": largest}
+
+
+def test_what_is_too_short_to_judge_is_not_called_equal() -> None:
+    lines = [few(None, 5_000_000), {**few(None, 7_980_000_000), "api": "Produce"}]
+    lines.append(few("billing", 9_000_000_000, "client"))
+    output = " ".join(text(judged=False, alike=0, too_few=lines).split())
+    assert (
+        "nothing certain, because too short to judge; 0 alike, 3 with too few requests or too "
+        "short a time; the largest differences of these: Produce p90 4.17 ms \u2192 7.98 s, "
+        "Fetch p90 4.17 ms \u2192 5 ms"
+    ) in output
+    assert "no difference" not in output
+    of_client = " ".join(text(too_few=[few("billing", 9_000_000_000, "client")]).split())
+    assert "no difference; 7 alike, 1 with too few" in of_client
+    assert "of these: Fetch of client billing p90 4.17 ms \u2192 9 s" in of_client
+
+
 def test_only_load_that_differs_is_shown() -> None:
     same = {
         "api": "Fetch",
@@ -127,7 +148,7 @@ def test_only_load_that_differs_is_shown() -> None:
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_lines_fit_the_width_and_control_characters_are_escaped(width: int) -> None:
     hostile = change("hostile\x1b[31m|`<b>" + "x" * 300)
-    few = [{"by": "client", "api": "Fetch", "name": "few\x07", "requests": [1, 2]}]
+    few = [{"by": "client", "api": "Fetch", "name": "few\x07", "requests": [1, 2], "largest": None}]
     output = text(width, slower=[hostile], too_few=few)
     assert all(cell_width(line) <= width for line in output.splitlines())
     assert "\x1b" not in output

@@ -58,7 +58,9 @@ def test_a_fault_that_is_seen_once_has_one_time(last_time_ns: int | None) -> Non
         ([], "CAPTURE"),
         (["-"], "CAPTURE"),
         (["live:eth0"], "CAPTURE"),
-        (["a.pcap", "b.pcap"], "CAPTURE..."),
+        (["a.pcap", "b c.pcap"], "a.pcap 'b c.pcap'"),
+        (["logs/*.pcap", "b.pcap"], "'logs/*.pcap' b.pcap"),
+        ([f"capture-{number:04}.pcap" for number in range(40)], "CAPTURE..."),
     ],
 )
 def test_the_command_that_shows_the_rows_names_the_capture(captures: list[str], name: str) -> None:
@@ -151,3 +153,9 @@ def test_control_characters_are_escaped() -> None:
         "options": ["--topic", hostile],
     }
     assert "\x1b" not in "".join(lines_of(finding))
+
+
+def test_of_several_captures_a_number_alone_names_no_packet() -> None:
+    assert any("; packet 7" in line for line in lines_of(FINDING))
+    lines = finding_lines([FINDING], ["a.pcap", "b.pcap"], has_files=True)
+    assert not any("packet 7" in line.plain for line in lines)

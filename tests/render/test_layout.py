@@ -85,7 +85,7 @@ def test_cells_are_padded_or_cut():
         ("127.0.0.1:9103", "127.0\u20269103"),
         ("broker-3-fetcher-0", "broke\u2026er-0"),
         ("FindCoordinator v2", "FindC\u2026r v2"),
-        ("orders, clicks", "orders, \u2026 "),
+        ("orders, clicks", "orders, c\u2026"),
         ("what is wrong with it", "what is w\u2026"),
         ("\u6f22\u6f22\u6f22\u6f22\u6f22\u6f22", "\u6f22\u6f22 \u2026\u6f22\u6f22"),
     ],
@@ -141,13 +141,15 @@ def test_null_is_ignored_in_the_largest_amounts():
     ("width", "shown"),
     [
         (22, "v12: 1,234, v11: 5, v0"),
-        (21, "v12: 1,234, v11: 5, …"),
-        (20, "v12: 1,234, …       "),
-        (13, "v12: 1,234, …"),
-        (12, "v12: 1,234,…"),
+        (21, "v12: 1,234, v11: 5, \u2026"),
+        (20, "v12: 1,234, v11: 5,\u2026"),
+        (15, "v12: 1,234, \u2026  "),
+        (13, "v12: 1,234, \u2026"),
+        (10, "v12: \u2026    "),
+        (3, "\u2026  "),
     ],
 )
-def test_a_list_is_cut_between_its_items(width, shown):
+def test_no_number_in_a_list_is_cut(width, shown):
     assert padded("v12: 1,234, v11: 5, v0", width) == shown
 
 

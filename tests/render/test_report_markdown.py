@@ -54,7 +54,7 @@ def test_the_report_has_its_filter_and_its_findings(summary: dict[str, Any]) -> 
     assert lines.index("## Findings") < lines.index("## Requests by API, with latency")
     first = lines[lines.index("## Findings") + 2]
     assert first == "### Records that are too large for the topic"
-    command = r"`kanalyze requests \S+errors\.pcapng --client-id aiokafka-too-large"
+    command = r"`kanalyze requests \S+errors\.pcapng --finding too_large:1 --status error"
     assert any(re.search(command, line) for line in lines)
 
 

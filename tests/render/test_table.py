@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.cells import cell_len
 
+from kanalyze.common.zones import zone_of
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.tcp import Endpoint, TcpConnection
 from kanalyze.render.table import (
@@ -23,7 +24,16 @@ from kanalyze.spec.rows.records import HeaderItem, RecordRow
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.anomalies import anomaly_row
 from tests.support.golden import assert_golden
-from tests.support.rows import failed, fetch, orphan, partition, plain_traffic, row, unanswered
+from tests.support.rows import (
+    START_NS,
+    failed,
+    fetch,
+    orphan,
+    partition,
+    plain_traffic,
+    row,
+    unanswered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -394,7 +404,7 @@ def test_a_line_has_time_packet_kind_connection_and_size() -> None:
         Anomaly(AnomalyKind.MALFORMED_BODY, time_ns, 17, TCP, 0, 4096, 2048, 1, 11, None, "why")
     )
     assert head.split() == [
-        *("time", "packet", "anomaly", "connection", "sender"),
+        *("2023-11-14", "UTC", "packet", "anomaly", "connection", "sender"),
         *("offset", "size", "message", "detail"),
     ]
     assert line.split() == [
@@ -415,4 +425,29 @@ def test_the_colour_depends_on_the_kind_of_anomaly() -> None:
         "error",
         "unanswered",
         "malformed",
+    ]
+
+
+# -- dates and zones ------------------------------------------------------------------------------
+
+
+def test_the_title_has_the_date_and_a_line_says_that_another_day_began():
+    rows = [
+        row(request_start_ns=START_NS),
+        row(request_start_ns=START_NS + 86_400 * 10**9),
+        row(request_start_ns=None, response_start_ns=None),
+        row(request_start_ns=START_NS + 86_401 * 10**9),
+    ]
+    stream = io.StringIO()
+    table = RowTable(stream, width=200, colour=False, zone=zone_of("Asia/Tokyo"))
+    table.write(rows)
+    table.close()
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("2026-01-01 JST  ")
+    assert [line[:15].rstrip() for line in lines[1:]] == [
+        "09:00:00.000000",
+        "2026-01-02 JST",
+        "09:00:00.000000",
+        "-",
+        "09:00:01.000000",
     ]

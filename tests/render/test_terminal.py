@@ -275,11 +275,11 @@ def test_charts_have_round_spans_that_fit(buckets, bucket_ns, start_ns, columns)
     amounts = list(range(buckets))
     series = {"bucket_ns": bucket_ns, "start_ns": start_ns, "requests": amounts}
     spans = chart_spans(series, columns)
-    assert spans.count * spans.repeat <= columns
+    assert spans.number * spans.repeat <= columns
     assert spans.width_ns in ROUND_WIDTHS_NS or spans.width_ns > ROUND_WIDTHS_NS[-1]
     assert spans.start_ns % spans.width_ns == 0
     assert spans.start_ns <= start_ns < spans.start_ns + spans.width_ns
-    assert len(spans.sums(amounts)) == len(spans.largest(amounts)) == spans.count
+    assert len(spans.sums(amounts)) == len(spans.largest(amounts)) == spans.number
     assert sum(spans.sums(amounts)) == sum(amounts)
     second_ns = spans.start_ns + spans.width_ns
     in_first = [n for n in amounts if start_ns + n * bucket_ns < second_ns]

@@ -13,6 +13,7 @@ from kanalyze.render.tree import TreeText, embedded_lines
 from tests.support.captures import CHOSEN, NAMES, often
 from tests.support.decoding import CATALOG, READER, exchange, exchanges_of, frame, message, sized
 from tests.support.golden import assert_golden
+from tests.support.record_sets import ITEMS, batch_of
 from tests.support.rows import row
 
 
@@ -228,3 +229,87 @@ def test_error_codes_have_their_names():
 
 def test_the_reader_uses_the_given_catalog():
     assert READER.catalog is CATALOG
+
+
+# -- batches, and what was not decoded ------------------------------------------------------------
+
+
+def produced(records: bytes):
+    topic = {"name": "t", "partitionData": [{"index": 0, "records": records}]}
+    return exchange(
+        frame(0, 3, "request", {**PRODUCE, "transactionalId": None, "topicData": [topic]})
+    )
+
+
+def batch_lines(decoded, **options) -> list[str]:
+    return [
+        line for line in text(decoded, **options).splitlines() if "CRC" in line or "...: " in line
+    ]
+
+
+def test_each_batch_has_its_header_and_its_crc_is_checked():
+    batch = batch_of(ITEMS)
+    broken = batch[:-1] + bytes([batch[-1] ^ 1])
+    lines = batch_lines(produced(batch + broken))
+    assert [" ".join(line.split()).partition(" ")[2] for line in lines] == [
+        f"[{number}] batch at offset 0, 5 records, none, create time, leader epoch 0; CRC {word}"
+        for number, word in enumerate(("right", "WRONG"))
+    ]
+    data = produced(batch + broken).request.data
+    for line, sent in zip(lines, (batch, broken), strict=True):
+        start, end = map(int, OFFSETS.match(line).groups())
+        assert data[start:end] == sent
+
+
+def test_a_cut_batch_is_said_to_be_one():
+    batch = batch_of(ITEMS)
+    shown = text(produced(batch + batch[:40]))
+    assert "... 40 bytes: cut_batch" in shown
+
+
+def test_of_many_batches_the_first_are_shown():
+    batch = batch_of(ITEMS[:1])
+    shown = text(produced(batch * 25))
+    assert shown.count("CRC right") == 20
+    assert f"... {5 * len(batch)} bytes: more batches" in shown
+    assert text(produced(batch * 25), everything=True).count("CRC right") == 25
+
+
+LEFT_OVER = bytes(range(1, 101))
+
+
+def with_left_over(api_key: int, version: int, body: dict) -> bytes:
+    return sized(frame(api_key, version, "request", body)[4:] + LEFT_OVER)
+
+
+def hex_of(shown: str) -> str:
+    """Return the bytes of a text, without the positions before them."""
+    found = re.findall(r"^ *\d+\.\.\d+ +([0-9a-f ]{8,})$", shown, re.MULTILINE)
+    return "".join(found).replace(" ", "")
+
+
+def test_bytes_that_were_not_decoded_are_shown():
+    decoded = exchange(with_left_over(12, 0, HEARTBEAT))
+    shown = text(decoded)
+    assert hex_of(shown) == LEFT_OVER[:64].hex()
+    assert "... 36 bytes more" in shown
+    assert hex_of(text(decoded, everything=True)).startswith(LEFT_OVER[:96].hex())
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "body", "shown_with_everything"),
+    [(0, 0, PRODUCE, True), (36, 2, SASL, False)],
+)
+def test_bytes_that_may_be_of_users_or_secret_are_not(
+    api_key, version, body, shown_with_everything
+):
+    decoded = exchange(with_left_over(api_key, version, body))
+    assert "100 bytes not decoded" in text(decoded)
+    beginning = LEFT_OVER[:4].hex()
+    assert beginning not in text(decoded)
+    assert (beginning in text(decoded, everything=True)) is shown_with_everything
+
+
+def test_bytes_of_unknown_apis_are_shown_only_with_everything():
+    assert b"body".hex() not in text(EXCHANGES["unknown"])
+    assert b"body".hex() in text(EXCHANGES["unknown"], everything=True)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kanalyze.common.zones import zone_of
 from kanalyze.render.verdict import verdict_of
 
 REFUSED = {
@@ -15,7 +16,7 @@ REFUSED = {
     "first_time_ns": 1_790_000_005 * 10**9,
     "cause": None,
 }
-CAPTURE = {"first_time": "2026-09-21T14:13:20", "last_time": "2026-09-21T14:14:20"}
+CAPTURE = {"first_time_ns": 1_790_000_000 * 10**9, "last_time_ns": 1_790_000_060 * 10**9}
 
 
 def verdict(*findings: dict[str, Any], **more: Any) -> tuple[str, str]:
@@ -69,3 +70,12 @@ def test_without_findings(more: dict[str, Any], text: str, level: str) -> None:
 
 def test_names_are_escaped() -> None:
     assert "\x1b" not in verdict({**REFUSED, "concerns": {"topic": "\x1b[2J"}})[0]
+
+
+def test_times_have_a_date_where_the_capture_spans_days_of_the_zone() -> None:
+    report = {"findings": [REFUSED], "capture": CAPTURE, "totals": None}
+    assert ", since 23:13:25.000, " in verdict_of(report, zone_of("Asia/Tokyo")).text
+    longer = {**CAPTURE, "last_time_ns": 1_790_000_000 * 10**9 + 3600 * 10**9}
+    text = verdict_of({**report, "capture": longer}, zone_of("Asia/Tokyo")).text
+    assert ", since 09-21 23:13:25, " in text
+    assert ", since 14:13:25.000, " in verdict_of({**report, "capture": longer}).text

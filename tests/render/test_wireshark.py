@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -7,10 +9,10 @@ import pytest
 
 import kanalyze
 from kanalyze.cli.main import main
-from kanalyze.render.wireshark import comments_of, display_filter
+from kanalyze.render.wireshark import comments_of, display_filter, filter_lines
 from kanalyze.tables.columns.block import RowBlock
 from tests.support import rows as sample_rows
-from tests.support.captures import path
+from tests.support.captures import FOLDER, path
 
 if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
@@ -93,3 +95,32 @@ def test_comments_are_bounded() -> None:
     row = sample_rows.failed("t", 6, "X", client_id="\n" * 40_000)
     (comment,) = comments_of(RowBlock.of_rows([row._replace(errors=row.errors * 10_000)]))
     assert len(comment) < 2000
+
+
+def test_a_filter_names_its_file_where_several_were_read() -> None:
+    packets = [("a.pcap", 3), ("a.pcap", 4)]
+    assert list(filter_lines(packets)) == ["frame.number in {3..4}"]
+    assert list(filter_lines(packets, of_several=True)) == ["a.pcap: frame.number in {3..4}"]
+
+
+def test_packets_of_several_captures_have_their_file(capsys, tmp_path, monkeypatch) -> None:
+    for name in ("errors.pcapng", "fault-killed.pcap"):
+        shutil.copy(FOLDER / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["requests", "--client-id", "checkout", "."]) == 0
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert title.endswith("in file")
+    assert all(line.endswith("fault-killed.pcap") for line in lines)
+    assert main(["requests", "--client-id", "checkout", "fault-killed.pcap"]) == 0
+    assert "in file" not in capsys.readouterr().out
+    assert main(["anomalies", "."]) == 0
+    assert "in file" in capsys.readouterr().out.splitlines()[0]
+    assert main(["report", "--client-id", "checkout", "--sections", "slowest", "."]) == 0
+    report = capsys.readouterr().out
+    assert re.search(r"^latency .* packets +in file", report, re.MULTILINE)
+    assert "Wireshark: fault-killed.pcap: frame.number in {" in report
+    assert "kanalyze requests . --client-id checkout" in report
+    assert not re.search(r"; packet \d", report)
+    assert main(["requests", "--client-id", "checkout", "--wireshark", "."]) == 0
+    assert capsys.readouterr().out.startswith("fault-killed.pcap: frame.number in {")

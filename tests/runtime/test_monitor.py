@@ -44,7 +44,7 @@ def test_a_request_is_in_flight_until_its_response_comes() -> None:
     talk = Talk().client(k.heartbeat(1))
     assert requests_in_flight(talk).requests == 1
     talk.broker(k.heartbeat_answer(1))
-    assert requests_in_flight(talk) == (0, ())
+    assert requests_in_flight(talk) == (0, (), ())
 
 
 def test_a_request_in_flight_has_its_connection_and_start() -> None:
@@ -94,3 +94,14 @@ def test_a_long_client_id_is_shortened() -> None:
     talk.client(k.heartbeat(2, client_id="x" * 5000))
     (request,) = requests_in_flight(talk).oldest
     assert request.client_id == "x" * 256 + "... (5000 characters)"
+
+
+def test_requests_are_counted_by_broker_without_those_that_began_later() -> None:
+    talk = Talk().client(*(k.heartbeat(number) for number in range(1, 5)))
+    waiting = in_flight(
+        talk.tracker.in_flight(LATE), name_of, lambda request: False, before_ns=TIME_NS + 3
+    )
+    assert waiting.requests == 4
+    assert [(str(each.broker), *each[1:]) for each in waiting.by_broker] == [
+        ("10.0.0.2:9092", 2, 1)
+    ]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MINUTE_S, HOUR_S = 60, 3600
 PRODUCE = ("Produce", "MultiProduce")
 FETCH = ("Fetch", "MultiFetch", "ShareFetch")
+OF_REQUESTS = sorted({*queries()} - {"changes", "lag"})
+"""Queries that read nothing but requests; the others are tested in ``tests/queries/``."""
 
 
 @functools.cache
@@ -101,21 +103,22 @@ def grouped(
 def test_every_query_is_tested() -> None:
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert queries()
-    assert set(queries()) <= tested
+    assert set(OF_REQUESTS) <= tested
 
 
 def test_an_unknown_query_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(
-        UsageError, match=r"^unknown query: 'nothing'; there are connection_trace, "
+        UsageError, match=r"^unknown query: 'nothing'; there are changes, clients, "
     ):
         query("nothing")
 
 
 @pytest.mark.parametrize("name", queries())
-def test_every_query_begins_with_a_question_and_reads_requests(name: str) -> None:
+def test_every_query_begins_with_a_question_and_reads_a_table(name: str) -> None:
     text = query(name)
     assert re.match(r"-- [A-Z].*\?\n--\n", text)
-    assert re.search(r"\bFROM requests\b", text)
+    table = "requests" if name in OF_REQUESTS else "(groups|changes)"
+    assert re.search(rf"\bFROM {table}\b", text)
 
 
 def test_latency_by_client(ask: Ask) -> None:
@@ -326,3 +329,63 @@ def test_connection_trace(ask: Ask) -> None:
 
 def milliseconds(end_ns: int | None, start_ns: int = 0) -> float | None:
     return None if end_ns is None else (end_ns - start_ns) / 1e6
+
+
+INNER_APIS = {
+    **dict.fromkeys((4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73), "controller"),
+    **dict.fromkeys((27, 83, 84, 85, 86, 87), "replica"),
+}
+"""APIs that only brokers and controllers send."""
+INNER_CLIENTS = r"broker-\d+-fetcher-|AddPartitionsManager-client-\d+$"
+
+
+def test_clients(ask: Ask) -> None:
+    def told(row: Row) -> str | None:
+        """What a request tells of its connection."""
+        client_id = row.client_id or ""
+        if INNER_APIS.get(row.api_key or 0) == "controller" or re.match("raft-client-", client_id):
+            return "controller"
+        if INNER_APIS.get(row.api_key or 0) or re.match(INNER_CLIENTS, client_id):
+            return "replica"
+        return None
+
+    def end(row: Row) -> tuple[str, int]:
+        return row.connection, row.connection_number
+
+    sent = [row for row in rows() if row.status != "orphan_response"]
+    inner: dict[tuple[str, int], str] = {}
+    for row in sent:
+        traffic = told(row) if row.wire == "kafka" else None
+        if traffic is not None:
+            inner[end(row)] = min(traffic, inner.get(end(row), traffic))
+    clients = grouped(
+        sent,
+        lambda row: (
+            *(inner.get(end(row), "client"), row.client_id, row.client_ip, row.principal),
+            *(row.client_software_name, row.client_software_version),
+        ),
+    )
+    lines = ask("clients")
+    assert {tuple(line[:6]) for line in lines} == set(clients)
+    assert len(lines) == len(clients)
+    for line in lines:
+        of_client = clients[tuple(line[:6])]
+        spoken = Counter((row.wire, row.api_name, row.api_version) for row in of_client)
+        assert line.requests == len(of_client)
+        assert line.errors == sum(row.status == "error" for row in of_client)
+        assert line.versions == sorted(
+            f"{name} v{version}: {count}" for (_, name, version), count in spoken.items()
+        )
+        refused = Counter(
+            f"{row.api_name} v{row.api_version}" for row in of_client if row.error_code == 35
+        )
+        assert line.refused == sorted(f"{name}: {count}" for name, count in refused.items())
+    order = [(line.traffic != "client", line.traffic, -line.requests) for line in lines]
+    assert order == sorted(order)
+    refused_by_4 = {
+        name
+        for line in lines
+        if line.client_id == "kafka-python-consume"
+        for name in line.kafka_4_refuses
+    }
+    assert "Fetch v0" in refused_by_4

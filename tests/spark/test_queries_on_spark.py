@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.spark.dialect import queries, query
+from kanalyze.spark.dialect import query
 from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
 from kanalyze.spec.rows.requests import COLUMNS
 from tests.spark import test_queries
-from tests.spark.test_queries import rows
+from tests.spark.test_queries import OF_REQUESTS, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def ask(spark: SparkSession, requests: DataFrame) -> Ask:
     "name",
     [
         pytest.param(name, marks=() if name in BY_DEFAULT else pytest.mark.long)
-        for name in queries()
+        for name in OF_REQUESTS
     ],
 )
 def test_figures_match_plain_python(name: str, ask: Ask) -> None:
@@ -58,6 +58,6 @@ def test_figures_match_plain_python(name: str, ask: Ask) -> None:
 
 
 def test_spark_can_plan_every_query(spark: SparkSession, requests: DataFrame) -> None:
-    for name in queries():
+    for name in OF_REQUESTS:
         arguments = {"connection": "nobody's"} if ":connection" in query(name) else None
         assert spark.sql(query(name), args=arguments).columns, name

@@ -71,7 +71,7 @@ def database_of(captures: Iterable[str]) -> Iterator[Database]:
     with Database(max_memory_bytes=1 << 29, threads=1) as made:
         kinds = finding_kinds()
         with closing(Analysis([str(path(name)) for name in captures])) as analysis:
-            fill(made, analysis, {table for kind in kinds for table in kind.tables})
+            fill(made, analysis, {"changes", *(table for kind in kinds for table in kind.tables)})
         for number, (make, _) in enumerate(FAULTS.values()):
             rows = Made(*make())
             # Each fault has its own clients, so that one fault does not hide another.

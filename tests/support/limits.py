@@ -131,7 +131,8 @@ def _renamed(row: Any, names: Sequence[str], number: int) -> Any:
 
 def _own(value: Any, number: int) -> Any:
     if isinstance(value, str):
-        return f"{value}~{number}"
+        # What a broker calls itself ends in a number.
+        return f"{value}{number}" if value.startswith("broker-") else f"{value}~{number}"
     if isinstance(value, tuple) and hasattr(value, "_replace"):
         return value._replace(topic=_own(value.topic, number))
     if isinstance(value, list | tuple):

@@ -142,6 +142,8 @@ cdef class RequestHeader:
     cdef readonly long long body
 
 
+@cython.locals(segments=Segments)
+cdef bytes rest_of(Frame frame, long long at)
 @cython.locals(header=RequestHeader)
 cdef RequestHeader request_header_of(int api_key, int api_version, long long correlation_id,
     str client_id, long long body)

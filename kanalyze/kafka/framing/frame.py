@@ -48,6 +48,7 @@ __all__ = [
     "parse_response_header",
     "plain_body",
     "request_header_of",
+    "rest_of",
     "spread_of",
 ]
 
@@ -711,6 +712,14 @@ def parse_request_header(
         # The body of an unknown API is not read; nor are its tags, which may not exist.
         end = _after_tags(view, end, limit)
     return request_header_of(key, version, correlation_id, client_id, end)
+
+
+def rest_of(frame: Frame, at: int) -> bytes:
+    """Return the bytes of a frame from a position on; raises as :meth:`Frame.read`."""
+    segments = frame.segments
+    if segments is not None and frame.contiguous_bytes == frame.length:
+        return bytes(segments.view(frame.begin + at, frame.begin + frame.length))
+    return bytes(frame.read(at, frame.length - at))
 
 
 def _short_header(

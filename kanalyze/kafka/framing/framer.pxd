@@ -7,9 +7,13 @@ from kanalyze.kafka.framing.frame cimport (AHEAD, CutFrame, Frame, frame_begun, 
 from kanalyze.model.streams cimport Segments
 
 
+cdef class FrameLocator:
+    pass
+
+
 cdef class BoundarySearch:
     cdef object _locator
-    cdef public _SearchBuffer _buffer
+    cdef _SearchBuffer _made
     cdef public long long _candidate_offset, _searched_until
     cdef public bint is_on
     cdef public long long skipped_bytes
@@ -91,16 +95,9 @@ cdef class CutFrames:
 cdef int _check(Segments segments, long long index) except -1
 
 
-@cython.final
-cdef class SizeLimits:
-    cdef long long _smallest, _largest
-    cdef public int remaining_small_frames
-
-    cdef bint accepts(self, long long size) except -1
-
-
 cdef class FrameCutter:
-    cdef public SizeLimits _sizes
+    cdef readonly long long smallest_bytes, largest_bytes
+    cdef public int remaining_small_frames
     cdef CutFrames _cut_so_far
     cdef public list _losses
     cdef public BoundarySearch _search
@@ -109,6 +106,9 @@ cdef class FrameCutter:
     cdef public PartialFrame partial
     cdef public SplitPrefix _prefix
 
+    cpdef bint is_in_sync(self) except -1
+    @cython.locals(frame=Frame)
+    cpdef bint needs_locator(self) except -1
     @cython.locals(cut=CutFrames, more=CutFrames)
     cpdef CutFrames feed(self, list items)
     @cython.locals(index=cython.Py_ssize_t, losses=list)
@@ -138,3 +138,6 @@ cdef class FrameCutter:
     cdef _finish(self, long long time_ns, long long packet)
     @cython.locals(prefix_bytes=cython.longlong, time_ns=cython.longlong, packet=cython.longlong)
     cdef long long _complete_prefix(self, Frame frame, Segments segments, long long index) except -2
+
+
+cdef bint _accepts(FrameCutter cutter, long long size) except -1

@@ -13,7 +13,6 @@ next boundary.
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -69,16 +68,16 @@ _PIECES_AT_ONCE = 64
 """How many segments that the snap length cut are searched together: each has few bytes."""
 
 
-class FrameLocator(ABC):
+class FrameLocator:
     """Finds the next frame boundary in bytes that begin anywhere."""
 
-    @abstractmethod
     def __call__(self, view: memoryview) -> tuple[int | None, int]:
         """Return (index of a frame's first byte or None, index of the first byte to keep).
 
         No frame begins before the second index. The next call gets the bytes from there on again,
         together with those that follow.
         """
+        raise NotImplementedError
 
     def in_pieces(self, pieces: list[memoryview]) -> tuple[int, int] | None:
         """Return the number of the first piece that a frame begins in, and the frame's index there.
@@ -225,7 +224,7 @@ class BoundarySearch:
         skipped_bytes: bytes that belong to no frame, over all searches.
     """
 
-    _NOT_SAVED = ("_locator",)
+    _NOT_SAVED = ("_locator", "_made")
     _SAVED = Saved(
         "skipped_bytes:count _candidate_offset:int _searched_until:int _searched:_SearchBuffer?",
         _SearchBuffer,
@@ -234,13 +233,20 @@ class BoundarySearch:
     def __init__(self, locator: FrameLocator, *, is_on: bool) -> None:
         """Make a search; if ``is_on``, it begins at once."""
         self._locator = locator
-        self._buffer = _SearchBuffer()
+        self._made: _SearchBuffer | None = None
         self._candidate_offset = -1
         """Stream offset where the last search ended: a frame begins there, or seems to."""
         self._searched_until = -1
         """Stream offset after the last byte that had come by then."""
         self.is_on = is_on
         self.skipped_bytes = 0
+
+    @property
+    def _buffer(self) -> _SearchBuffer:
+        """What is searched; most directions never are."""
+        if self._made is None:
+            self._made = _SearchBuffer()
+        return self._made
 
     @property
     def _searched(self) -> _SearchBuffer | None:
@@ -251,12 +257,12 @@ class BoundarySearch:
     def _searched(self, buffer: _SearchBuffer | None) -> None:
         self.is_on = buffer is not None
         if buffer is not None:
-            self._buffer = buffer
+            self._made = buffer
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes kept to be searched again with those that follow."""
-        return self._buffer.size
+        return 0 if self._made is None else self._made.size
 
     @property
     def offset(self) -> int:
@@ -639,37 +645,18 @@ def _check(segments: Segments, index: int) -> None:
         raise IndexError("a segment outside of its buffer")
 
 
-class SizeLimits:
-    """Which declared sizes may be those of a message.
+class FrameCutter:
+    """Cuts one direction of a connection into frames; a state machine without I/O.
 
-    A few that are too small are accepted, because SASL tokens have the same framing and may be
-    empty. Their limit keeps a stream of zeros from being cut into endless frames.
+    A few frames that are too small for a message are accepted, because SASL tokens have the same
+    framing and may be empty. Their limit keeps a stream of zeros from being cut into endless
+    frames.
     """
 
-    _NOT_SAVED = ("_largest", "_smallest")
-    _SAVED = Saved("remaining_small_frames:count", bare=True)
-
-    def __init__(self, smallest: int, largest: int) -> None:
-        self._smallest = smallest
-        self._largest = largest
-        self.remaining_small_frames = _MAX_SMALL_FRAMES
-        """How many frames that are too small are still accepted."""
-
-    def accepts(self, size: int) -> bool:
-        """Return true if a frame may have this size; count the size if it is too small."""
-        if self._smallest <= size <= self._largest:
-            return True
-        if not 0 <= size < self._smallest or self.remaining_small_frames == 0:
-            return False
-        self.remaining_small_frames -= 1
-        return True
-
-
-class FrameCutter:
-    """Cuts one direction of a connection into frames; a state machine without I/O."""
-
-    _NOT_SAVED = ("_begun", "_cut_so_far", "_losses")
-    _SAVED = Saved("_search:here _search_from:count _sizes:here partial:here _prefix:here")
+    _NOT_SAVED = ("_begun", "_cut_so_far", "_losses", "largest_bytes", "smallest_bytes")
+    _SAVED = Saved(
+        "_search:here _search_from:count remaining_small_frames:count partial:here _prefix:here"
+    )
 
     def __init__(
         self,
@@ -687,7 +674,9 @@ class FrameCutter:
             largest_bytes: a declared size above it is not a frame.
             smallest_bytes: a declared size below it is not a message; 4 is a correlation id.
         """
-        self._sizes = SizeLimits(smallest_bytes, largest_bytes)
+        self.smallest_bytes, self.largest_bytes = smallest_bytes, largest_bytes
+        self.remaining_small_frames = _MAX_SMALL_FRAMES
+        """How many frames that are too small are still accepted."""
         self._cut_so_far = CutFrames()
         self._losses: list[SyncLoss] = []
         self._begun = 0
@@ -700,20 +689,15 @@ class FrameCutter:
 
     def _after_load(self) -> None:
         incomplete = (self.partial.frame is not None) + (self._prefix.frame is not None)
-        if (
-            self._search.is_on + incomplete > 1
-            or self._sizes.remaining_small_frames > _MAX_SMALL_FRAMES
-        ):
+        if self._search.is_on + incomplete > 1 or self.remaining_small_frames > _MAX_SMALL_FRAMES:
             raise ValueError("contradictory framer state")
 
-    @property
-    def in_sync(self) -> bool:
-        """True if the next byte continues a frame of known size, or begins a frame."""
+    def is_in_sync(self) -> bool:
+        """Return true if the next byte continues a frame of known size, or begins a frame."""
         return not self._search.is_on and self._prefix.frame is None
 
-    @property
     def needs_locator(self) -> bool:
-        """True if the next items may be shown to the locator."""
+        """Return true if the next items may be shown to the locator."""
         frame = self.partial.frame
         return self._search.is_on or (frame is not None and self._search.is_unconfirmed(frame))
 
@@ -911,7 +895,7 @@ class FrameCutter:
                 self._out_of_sync(offset + used, None, time_ns, packet, search_from=end)
                 return length
             size = int32_in(start_of(segments.data), start + used)
-            if not self._sizes.accepts(size):
+            if not _accepts(self, size):
                 self._out_of_sync(offset + used, size, time_ns, packet)
                 return used
             if used + size + 4 > length:
@@ -957,7 +941,7 @@ class FrameCutter:
         size = self._prefix.size
         if size is None:
             return prefix_bytes
-        if not self._sizes.accepts(size):
+        if not _accepts(self, size):
             return -1
         self._prefix.end(frame, size)
         self.partial.frame, self.partial.remaining = frame, size
@@ -1004,6 +988,16 @@ class FrameCutter:
             self._finish(0, NO_PACKET)
         self._prefix.clear()
         self._search_from = stream_offset if search_from is None else search_from
+
+
+def _accepts(cutter: FrameCutter, size: int) -> bool:
+    """Return true if a frame may have a size; count the size if it is too small for a message."""
+    if cutter.smallest_bytes <= size <= cutter.largest_bytes:
+        return True
+    if not 0 <= size < cutter.smallest_bytes or cutter.remaining_small_frames == 0:
+        return False
+    cutter.remaining_small_frames -= 1
+    return True
 
 
 def _from(chunk: Chunk, index: int, stream_offset: int, begin: int) -> list[Chunk]:

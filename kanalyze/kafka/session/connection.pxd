@@ -5,6 +5,7 @@ from kanalyze.kafka.framing.frame cimport AHEAD, Frame, prefetch_message
 from kanalyze.kafka.framing.framer cimport completion_packet, CutFrames, FrameCutter
 from kanalyze.kafka.session.events cimport ConnectionEvents
 from kanalyze.kafka.session.exchange_builder cimport ExchangeBuilder
+from kanalyze.kafka.session.resync cimport ResponseLocator
 from kanalyze.model.streams cimport Segments
 
 
@@ -18,16 +19,21 @@ cdef class KafkaConnection:
     cdef object __weakref__
     cdef public int client_index
     cdef public FrameCutter _requests, _responses
-    cdef public object _response_locator
+    cdef public ResponseLocator _response_locator
     cdef public ExchangeBuilder _builder
 
-    @cython.locals(cut=CutFrames, request=Frame, response=Frame)
+    cpdef bint is_in_sync(self) except -1
+    @cython.locals(events=ConnectionEvents, cut=CutFrames, request=Frame, response=Frame)
     cpdef ConnectionEvents feed(self, tuple items)
+    @cython.locals(events=ConnectionEvents, requests=CutFrames, responses=CutFrames)
+    cpdef ConnectionEvents close(self)
     @cython.locals(cutter=FrameCutter, responses=CutFrames, cut=CutFrames)
     cdef _feed_responses(self, list items, CutFrames requests, ConnectionEvents events)
     @cython.locals(builder=ExchangeBuilder, position=cython.Py_ssize_t, count=cython.Py_ssize_t,
         index=cython.Py_ssize_t, completed=cython.longlong)
     cdef _pair(self, CutFrames requests, CutFrames responses, ConnectionEvents events)
+    @cython.locals(frame=Frame)
+    cdef Frame _end_within(self, FrameCutter cutter, int direction, ConnectionEvents events)
 
 
 cdef int _prefetch(CutFrames cut, Py_ssize_t index) except -1

@@ -232,7 +232,7 @@ class KafkaConnection:
         """
         self.client_index = client_index
         responses_in_sync = in_sync[1 - client_index]
-        self._response_locator = ResponseLocator(reader, from_middle=not responses_in_sync)
+        self._response_locator = ResponseLocator(reader, not responses_in_sync)
         self._requests = FrameCutter(locator, in_sync=in_sync[client_index], smallest_bytes=8)
         self._responses = FrameCutter(
             self._response_locator, in_sync=responses_in_sync, smallest_bytes=4
@@ -263,9 +263,9 @@ class KafkaConnection:
         return self._builder.bodies.undecoded_bytes
 
     @property
-    def batches(self) -> BatchCounts:
-        """Batches of records, and which of them were checked."""
-        return self._builder.bodies.batches
+    def batches(self) -> BatchCounts | None:
+        """Batches of records, and which of them were checked; None if there were none."""
+        return self._builder.bodies.counted_batches()
 
     @property
     def skipped_bytes(self) -> int:
@@ -278,10 +278,10 @@ class KafkaConnection:
         streams = self._requests.buffered_bytes + self._responses.buffered_bytes
         return streams + self._builder.buffered_bytes
 
-    @property
     def is_in_sync(self) -> bool:
-        """True if both directions are in sync, and no loss has an effect on later frames."""
-        return self._requests.in_sync and self._responses.in_sync and self._builder.is_settled
+        """Return true if both directions are in sync, and no loss has an effect on later frames."""
+        in_sync = self._requests.is_in_sync() and self._responses.is_in_sync()
+        return in_sync and self._builder.is_settled()
 
     def in_flight(self) -> list[Exchange]:
         """Return the requests whose response is still to come."""
@@ -289,7 +289,7 @@ class KafkaConnection:
 
     def begin(self) -> ConnectionEvents:
         """Return the events before the first bytes: a direction may begin out of sync."""
-        both = self._requests.in_sync, self._responses.in_sync
+        both = self._requests.is_in_sync(), self._responses.is_in_sync()
         return self._builder.begin(both if self.client_index == 0 else both[::-1])
 
     def expire(self, before_ns: int) -> ConnectionEvents:
@@ -326,7 +326,7 @@ class KafkaConnection:
         """End the connection; return pending requests, and responses without a request."""
         events = ConnectionEvents()
         requests = self._requests.finish()
-        if self._responses.needs_locator:
+        if self._responses.needs_locator():
             self._pair_before_search(requests, CutFrames(), events)
         responses = self._responses.finish()
         self._builder.lose(requests.losses, self.client_index, events)
@@ -348,7 +348,7 @@ class KafkaConnection:
         cutter = self._responses
         responses: CutFrames | None = None
         while True:
-            if items and cutter.needs_locator:
+            if items and cutter.needs_locator():
                 self._pair_before_search(requests, responses or CutFrames(), events)
                 responses = None
             cut = cutter.feed_until_loss(items)
@@ -393,8 +393,9 @@ class KafkaConnection:
         self, cutter: FrameCutter, direction: int, events: ConnectionEvents
     ) -> Frame | None:
         """Report the frame that a direction ends within, and return it; None if there is none."""
-        frame, seen_bytes = cutter.partial.frame, cutter.partial.seen_bytes
+        frame = cutter.partial.frame
         if frame is not None:
+            seen_bytes = cutter.partial.seen_bytes
             self._builder.bodies.undecoded_bytes += seen_bytes
             anomaly = incomplete_frame_anomaly(self.peers.tcp, frame, seen_bytes, direction)
             events.anomalies.append(anomaly)

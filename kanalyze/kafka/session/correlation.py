@@ -154,6 +154,8 @@ class PendingRequests:
 
     def first(self) -> Exchange | None:
         """Return the exchange that was added first; the first of any id, if ids are used twice."""
+        if self.size == 0:  # the table has a trace of each that it had, which takes time to pass
+            return None
         if self._few:
             return self._few[0]
         for waiting in self._by_id.values():
@@ -174,7 +176,8 @@ class PendingRequests:
             index = self._place(correlation_id)
             if index < 0:
                 return None
-            few = self._few.pop(index)
+            few = self._few[index]
+            del self._few[index]
             self.size -= 1
             while index < self.size:
                 self._ids[index] = self._ids[index + 1]

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.kafka.codec.values cimport BodyDecoder
-from kanalyze.kafka.framing.frame cimport Frame, RequestHeader
+from kanalyze.kafka.framing.frame cimport Frame, RequestHeader, rest_of
 
 cdef enum:
     PRODUCE = 0
@@ -21,6 +21,7 @@ cdef class DecodePlan:
     cdef readonly bint known
     cdef readonly object definition
     cdef readonly BodyDecoder superseded
+    cdef public dict failures
 
 
 @cython.final
@@ -47,8 +48,22 @@ cdef class MessageChecks:
     cdef DecodePlans _plans
     cdef object _decoders
     cdef dict _request_checks
+    cdef long long _last_key
+    cdef BodyDecoder _last_check
 
+    @cython.locals(key=cython.longlong)
+    cdef BodyDecoder _request_check(self, int api_key, int version)
     @cython.locals(check=BodyDecoder)
     cpdef bint whole_request_fits(self, Frame frame, RequestHeader header) except -1
     @cython.locals(plan=DecodePlan)
     cpdef bint confirms_response(self, Frame frame, int api_key, int api_version) except -1
+
+
+@cython.final
+cdef class SessionFields:
+    cdef object _catalog, _decoders
+    cdef DecodePlans _plans
+    cdef dict _by_fields, _remembered
+
+    @cython.locals(size=cython.longlong)
+    cpdef software(self, Frame frame, RequestHeader header)

@@ -27,6 +27,7 @@ if not cython.compiled:
     API_VERSIONS = 18
     SASL_AUTHENTICATE = 36
     UNSUPPORTED_VERSION = 35
+    from kanalyze.kafka.framing.frame import rest_of
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Decoders
@@ -86,6 +87,9 @@ class DecodePlan:
         """None for an unknown API."""
         self.superseded = superseded
         """Reads the layout that some releases gave the version."""
+        self.failures: dict[tuple[int, bytes], Any] | None = None
+        """What is wrong with small messages that could not be read, by their bytes from some
+        position on (``FailureDetails``)."""
 
     @property
     def reads_all_that_is_needed(self) -> bool:
@@ -196,7 +200,10 @@ class MessageChecks:
     def __init__(self, plans: DecodePlans, decoders: Decoders) -> None:
         self._plans = plans
         self._decoders = decoders
-        self._request_checks: dict[tuple[int, int], BodyDecoder | None] = {}
+        self._request_checks: dict[int, BodyDecoder | None] = {}
+        self._last_key = _key_of(-1, -1)
+        self._last_check: BodyDecoder | None = None
+        """The check of the last request: nearly every client begins with the same one."""
 
     def request_fits(self, view: memoryview, header: RequestHeader, size: int) -> bool | None:
         """Return true if a request's body takes up its frame exactly, in some layout.
@@ -281,14 +288,16 @@ class MessageChecks:
         )
 
     def _request_check(self, api_key: int, version: int) -> BodyDecoder | None:
-        key = (api_key, version)
-        if key not in self._request_checks:
-            self._request_checks[key] = (
-                self._decoders.get(api_key, "request", version, _NO_FIELDS)
-                if self._plans.has_version(api_key, version)
-                else None
-            )
-        return self._request_checks[key]
+        key = _key_of(api_key, version)
+        if key != self._last_key:
+            if key not in self._request_checks:
+                self._request_checks[key] = (
+                    self._decoders.get(api_key, "request", version, _NO_FIELDS)
+                    if self._plans.has_version(api_key, version)
+                    else None
+                )
+            self._last_key, self._last_check = key, self._request_checks[key]
+        return self._last_check
 
     def _superseded_check(self, header: RequestHeader) -> BodyDecoder | None:
         return self._decoders.superseded(header.api_key, "request", header.api_version, _NO_FIELDS)
@@ -350,6 +359,12 @@ _MAX_TOKEN_BYTES = 1 << 16
 kilobytes."""
 
 
+_FIRST_WITH_SOFTWARE = 3
+"""The version of ApiVersions that has the name and the version of the client's software."""
+_REMEMBERED_BYTES, _MAX_REMEMBERED = 256, 256
+"""Up to which size in bytes, and for how many different bodies, these are remembered."""
+
+
 class SessionFields:
     """Reads named fields apart from the selected ones, with decoders made when first needed."""
 
@@ -358,6 +373,28 @@ class SessionFields:
         self._plans = plans
         self._decoders = decoders
         self._by_fields: dict[tuple[int, int, MessageKind, tuple[str, ...]], BodyDecoder] = {}
+        self._remembered: dict[tuple[int, bytes], tuple[str, str] | None] = {}
+
+    def software(self, frame: Frame, header: RequestHeader) -> tuple[str, str] | None:
+        """Return name and version of the client's software in an ApiVersions request.
+
+        None where there are none (before version 3), or they cannot be read. All clients of one
+        software send the same bytes, so they are remembered.
+        """
+        if header.api_version < _FIRST_WITH_SOFTWARE:
+            return None
+        size = frame.length - header.body
+        if size > _REMEMBERED_BYTES or frame.missing_bytes:
+            return self._software(frame, header)
+        key = (header.api_version, rest_of(frame, header.body))
+        names = self._remembered.get(key)
+        if names is not None:
+            return names
+        return remember(self._remembered, key, self._software(frame, header), _MAX_REMEMBERED)
+
+    def _software(self, frame: Frame, header: RequestHeader) -> tuple[str, str] | None:
+        names = self.of_request(frame, header, "ClientSoftwareName", "ClientSoftwareVersion")
+        return None if names is None else (names[0], names[1])
 
     def of_request(
         self, frame: Frame, header: RequestHeader, *paths: str

@@ -9,7 +9,7 @@ takes up the frame to the byte, and evidence that this is no coincidence (see
 :mod:`~kanalyze.kafka.session.heuristics`). Until then its bytes are buffered, within bounds for
 each connection and for all together, so that nothing of a Kafka connection is lost. Most
 connections are detected at first sight, and nothing of them is buffered: see
-:meth:`ProtocolDetector.at_first_sight`.
+:meth:`.RequestLocator.client_at_first_sight`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kanalyze.kafka.session.request_scan import (
     RequestScanner,
     ScanState,
 )
-from kanalyze.kafka.session.resync import RequestLocator, may_begin_tls
+from kanalyze.kafka.session.resync import RequestLocator
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packets import NO_TIME
 from kanalyze.model.streams import Chunk
@@ -116,9 +116,6 @@ class KafkaMatch(NamedTuple):
 
     client_index: int
     wire: Wire
-
-
-_AT_FIRST_SIGHT = (KafkaMatch(0, "kafka"), KafkaMatch(1, "kafka"))
 
 
 class UndecidedStream:
@@ -261,23 +258,6 @@ class ProtocolDetector:
         self.locate = RequestLocator(reader, catalog)
         self._first = FirstBytesReader(reader, catalog, self.locate)
         self._scanner = RequestScanner(reader, self.locate)
-
-    def at_first_sight(self, update: StreamUpdate, client_index: int | None) -> KafkaMatch | None:
-        """Return the client if the first segments of a new connection prove that it is Kafka.
-
-        Nearly every connection is detected here, without buffering. :meth:`find` and :meth:`forced`
-        would decide the same: such a request is enough, whatever follows, unless the other end
-        speaks TLS. ``client_index`` is the client of a connection that the user says is Kafka; None
-        for other connections. Returns None if the segments prove nothing.
-        """
-        tcp = update.connection
-        direction = client_index if client_index is not None else tcp.opened_by or 0
-        items, other = update.items[direction], update.items[1 - direction]
-        if not (tcp.start_seen[direction] and items and self._first.settles(items)):
-            return None
-        if other and may_begin_tls(other):
-            return None
-        return _AT_FIRST_SIGHT[direction]
 
     def find(self, state: UndecidedConnection, *, last: bool = False) -> KafkaMatch | None:
         """Return the client whose requests are buffered; None if there are none (yet).
@@ -525,10 +505,11 @@ class UndecidedConnections:
         tcp = update.connection
         undecided = self._by_serial.get(tcp.serial)
         if undecided is None:
-            match = self._detector.at_first_sight(update, self._forced_client(tcp))
-            if match is not None:
+            forced = self._forced_client(tcp)
+            client_index = self._detector.locate.client_at_first_sight(update, forced)
+            if client_index >= 0:
                 starts = (tcp.start_seen[0], tcp.start_seen[1])
-                return KafkaStart(match.client_index, match.wire, starts, update.items)
+                return KafkaStart(client_index, "kafka", starts, update.items)
             undecided = self._by_serial[tcp.serial] = UndecidedConnection(tcp)
         before = undecided.buffered_bytes
         decision = self._decide(undecided, update)

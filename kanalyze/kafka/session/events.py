@@ -310,9 +310,12 @@ def frame_anomaly(
         exchange.anomalies.append(kind)
     key = None if exchange is None else exchange.api_key
     version = None if exchange is None else exchange.api_version
-    origin = frame.start_time_ns, frame.start_packet, tcp, direction, frame.stream_offset
+    time_ns, packet, offset = frame.start_time_ns, frame.start_packet, frame.stream_offset
     # Not by the slower constructor: some clients make the same mistake in every message.
-    return _new(Anomaly, (kind, *origin, frame.length, key, version, None, detail))
+    return _new(
+        Anomaly,
+        (kind, time_ns, packet, tcp, direction, offset, frame.length, key, version, None, detail),
+    )
 
 
 def exchange_anomaly(kind: AnomalyKind, exchange: Exchange) -> Anomaly:

@@ -6,6 +6,7 @@ from cpython.object cimport PyObject
 from kanalyze.kafka.codec.machine cimport Machine, Tape
 from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields, new_fields, Shape, TapeReader
 from kanalyze.kafka.framing.frame cimport CutFrame, Frame, NO_PACKET
+from kanalyze.model.tcp cimport TcpConnection
 
 cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject* op)
@@ -26,7 +27,8 @@ cdef long long NO_ID
 
 @cython.final
 cdef class Peers:
-    cdef public object tcp, client, broker, software_name, software_version, principal
+    cdef public TcpConnection tcp
+    cdef public object client, broker, software_name, software_version, principal
 
 
 @cython.final

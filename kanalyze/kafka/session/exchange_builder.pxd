@@ -8,7 +8,8 @@ from kanalyze.kafka.session.correlation cimport Correlator, EarlyResponses, OneW
 from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, PRODUCE, SASL_AUTHENTICATE,
     SASL_HANDSHAKE)
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly, TokenRanges
-from kanalyze.kafka.session.exchange cimport (Exchange, exchange_of, Message, message_of, NO_ID)
+from kanalyze.kafka.session.exchange cimport (Exchange, exchange_of, Message, message_of, NO_ID,
+    Peers)
 from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
 from kanalyze.kafka.session.whole_messages cimport RequestHead, WholeMessages
 
@@ -31,6 +32,7 @@ cdef class SyncLosses:
 
     @cython.locals(request=Message, response=Message)
     cpdef lost_before(self, Exchange exchange)
+    cpdef bint is_waiting(self) except -1
     cpdef bint is_open(self, int direction) except -1
     cpdef end_before(self, Frame frame, int direction, ConnectionEvents events)
     cpdef note_missing(self, Frame frame, int direction, Exchange exchange)
@@ -42,7 +44,8 @@ cdef class SlowPath:
     cdef MessageReader _reader
     cdef Correlator _correlator
     cdef MessageBodies _bodies
-    cdef readonly object login
+    cdef readonly Peers peers
+    cdef object _login, _locator
     cdef readonly TokenRanges tokens
     cdef readonly SyncLosses losses
     cdef readonly EarlyResponses early
@@ -77,6 +80,7 @@ cdef class ExchangeBuilder:
     cdef readonly MessageBodies bodies
     cdef readonly SlowPath _slow
 
+    cpdef bint is_settled(self) except -1
     cdef lose(self, list losses, int direction, ConnectionEvents events)
     @cython.locals(head="RequestHead*", frame="CutFrame*", slow=SlowPath, header=RequestHeader,
         exchange=Exchange, key=cython.int, number=cython.longlong, request=Message)

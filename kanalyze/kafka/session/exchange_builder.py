@@ -118,10 +118,11 @@ class SyncLosses:
             times += _times_before(self._times[1 - self._client_index], response.stream_offset)
         return max(times, default=None)
 
-    @property
     def is_waiting(self) -> bool:
-        """True if no frame has been read yet after a loss of bytes."""
-        return any(time_ns is not None for losses in self._open for _, time_ns in losses)
+        """Return true if no frame has been read yet after a loss of bytes."""
+        if self.lost_ns is None:  # nearly always
+            return False
+        return _has_times(self._open[0]) or _has_times(self._open[1])
 
     def is_open(self, direction: int) -> bool:
         """Return true if no frame of a direction has been read yet after its last loss."""
@@ -187,6 +188,11 @@ class SyncLosses:
             times[:2] = [(offset, max(first_ns, second_ns))]
 
 
+def _has_times(losses: list[tuple[int, int | None]]) -> bool:
+    """Return true if any of some losses has a time: a response may be among its bytes."""
+    return any(time_ns is not None for _, time_ns in losses)
+
+
 def _times_before(losses: list[tuple[int, int]], end: int) -> list[int]:
     """Return the times of the losses up to a stream offset."""
     return [time_ns for offset, time_ns in losses if offset <= end]
@@ -198,6 +204,8 @@ _RESPONSE_HEAD_BYTES = 8
 """Size and correlation id."""
 _AFTER_ALL = 1 << 62
 """A packet number above all others."""
+_ENDED = StreamEvent.ENDED
+"""To look up a member of an enumeration takes as long as a transition."""
 
 
 class SlowPath:
@@ -226,7 +234,10 @@ class SlowPath:
         self._reader = reader
         self._correlator = correlator
         self._bodies = bodies
-        self.login = Login(peers, reader, locator, tokens_first=tokens_first)
+        self.peers = peers
+        """The ends, with their names and versions so far."""
+        self._locator = locator
+        self._login: Login | None = None
         self.tokens = TokenRanges(peers.tcp)
         self.losses = SyncLosses(peers.tcp, client_index, correlator, self.tokens)
         self.early = EarlyResponses()
@@ -234,7 +245,15 @@ class SlowPath:
         self.request_state: int = IN_SYNC
         self.response_state: int = IN_SYNC
         if tokens_first:
+            self._login = Login(peers, reader, locator, tokens_first=True)
             self._follow_login()
+
+    @property
+    def login(self) -> Login:
+        """Follows a login; most connections have none."""
+        if self._login is None:
+            self._login = Login(self.peers, self._reader, self._locator, tokens_first=False)
+        return self._login
 
     def restore(self) -> None:
         """Find the states again after the parts have been loaded."""
@@ -250,11 +269,6 @@ class SlowPath:
         """Return true if raw tokens may come."""
         return self.request_state == LOGIN or self.request_state == LOST_IN_LOGIN
 
-    @property
-    def is_settled(self) -> bool:
-        """True if neither a loss nor a response without a request has an effect on later frames."""
-        return not (self.early.has_any() or self.losses.is_waiting)
-
     def _note(self, direction: int, event: StreamEvent) -> None:
         if direction == self._client_index:
             self.request_state = after(self.request_state, event)
@@ -262,8 +276,9 @@ class SlowPath:
             self.response_state = after(self.response_state, event)
 
     def _follow_login(self) -> None:
-        """Note it if a login with raw tokens has begun or ended, which both ends do together."""
-        is_login = self.login.raw is not None
+        """Note who logged in, and where a login with raw tokens begins or ends, for both ends."""
+        login = self.login
+        self.peers, is_login = login.peers, login.raw is not None
         if is_login != self.is_login():
             event = StreamEvent.LOGIN_BEGAN if is_login else StreamEvent.LOGIN_ENDED
             self._note(0, event)
@@ -297,8 +312,8 @@ class SlowPath:
         if self.losses.is_open(self._broker_index):
             self._correlator.lost.add_responses(_AFTER_ALL)
         end_one_way(self.one_way.drop_all(), None, events)
-        self._note(0, StreamEvent.ENDED)
-        self._note(1, StreamEvent.ENDED)
+        self._note(0, _ENDED)
+        self._note(1, _ENDED)
 
     # -- frames that may be no messages -----------------------------------------------------------
 
@@ -325,6 +340,13 @@ class SlowPath:
 
     def follow_request(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
         """Follow a request of the login, or of an unknown API, which may have a token too."""
+        if header.api_key == API_VERSIONS:
+            software = self._reader.fields.software(frame, header)
+            if software is not None:
+                self.peers = self.peers.with_software(*software)
+                if self._login is not None:
+                    self._login.peers = self.peers
+            return
         self.login.follow_request(frame, header)
         self._follow_login()
         token = PREFIX_BYTES, frame.length
@@ -354,7 +376,7 @@ class SlowPath:
             return
         self._bodies.undecoded_bytes += frame.length
         kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-        tcp = self.login.peers.tcp
+        tcp = self.peers.tcp
         events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, problem))
 
     # -- messages out of order --------------------------------------------------------------------
@@ -407,7 +429,7 @@ class SlowPath:
 
     def _end_orphan(self, frame: Frame, packet: int | None, events: ConnectionEvents) -> None:
         """Complete a response whose request was not seen; None if no ``packet`` showed it."""
-        peers, correlation_id = self.login.peers, self._reader.correlation_id(frame)
+        peers, correlation_id = self.peers, self._reader.correlation_id(frame)
         exchange = Exchange(peers, None, Message(frame), None, None, correlation_id, None)
         exchange.settled_packet = packet
         self._bodies.undecoded_bytes += frame.length
@@ -463,7 +485,7 @@ class ExchangeBuilder:
     @property
     def peers(self) -> Peers:
         """The ends of the connection, as known now."""
-        return self._slow.login.peers
+        return self._slow.peers
 
     @property
     def body_states(self) -> BodyStates:
@@ -476,10 +498,9 @@ class ExchangeBuilder:
         pending = self.correlator.pending.size + len(self._slow.one_way)
         return self._slow.early.buffered_bytes + pending * PENDING_BYTES
 
-    @property
     def is_settled(self) -> bool:
-        """True if no loss is open and no early response waits for its request."""
-        return self._slow.is_settled
+        """Return true if no loss is open and no early response waits for its request."""
+        return not (self._slow.early.has_any() or self._slow.losses.is_waiting())
 
     def begin(self, in_sync: tuple[bool, bool]) -> ConnectionEvents:
         """Return the events of a connection that begins out of sync, or with missing bytes."""
@@ -514,7 +535,7 @@ class ExchangeBuilder:
                 key, head.api_version, head.correlation_id, client_id, head.body
             )
             slow.follow_request(cut.frame(index), header, events)
-        peers, request, number = slow.login.peers, message_of(frame), head.correlation_id
+        peers, request, number = slow.peers, message_of(frame), head.correlation_id
         exchange = exchange_of(peers, request, key, head.api_version, number, client_id)
         if frame.is_object and cut.frame(index).missing_bytes:
             slow.losses.note_missing(cut.frame(index), self._client_index, exchange)

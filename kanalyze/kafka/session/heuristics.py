@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_CLIENT_ID_BYTES",
+    "SHORTEST_NAME",
     "RequestHead",
     "carries_records",
     "has_answer",
@@ -87,7 +88,7 @@ def has_control(text: str) -> bool:
 
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
-_SHORTEST_NAME = 4
+SHORTEST_NAME = 4
 """A client id of this many characters or more is no accident."""
 _MAX_PLACES = 64
 _MAX_READ_BYTES = 64 * 1024
@@ -109,7 +110,7 @@ class RequestHead(NamedTuple):
     @property
     def is_named(self) -> bool:
         """True if the client id is too long to be an accident."""
-        return len(self.name) >= _SHORTEST_NAME
+        return len(self.name) >= SHORTEST_NAME
 
     @property
     def end(self) -> int:
@@ -138,7 +139,7 @@ def read_head(reader: MessageReader, view: memoryview) -> RequestHead | None:
 
 def names_client(view: memoryview, header: RequestHeader) -> bool:
     """Return true if a header at the view's first byte has a client id that is no accident."""
-    return len(_name(view, header)) >= _SHORTEST_NAME
+    return len(_name(view, header)) >= SHORTEST_NAME
 
 
 def _name(view: memoryview, header: RequestHeader) -> str:

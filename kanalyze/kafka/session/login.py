@@ -33,7 +33,7 @@ __all__ = [
     "principal_of",
 ]
 
-_SASL_HANDSHAKE, _API_VERSIONS, _SASL_AUTHENTICATE = 17, 18, 36
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 _LONGEST_NAME_BYTES = 1024
 _MAX_TOKENS = 16
 """A SASL login takes a few round trips; more frames that are no requests are something else."""
@@ -286,13 +286,9 @@ class Login:
     # -- messages of the login --------------------------------------------------------------------
 
     def follow_request(self, frame: Frame, header: RequestHeader) -> None:
-        """Read the client's software from a request, or its mechanism and user."""
+        """Read the mechanism or the user from a request."""
         key, read = header.api_key, self._reader.fields.of_request
-        if key == _API_VERSIONS and header.api_version >= 3:
-            software = read(frame, header, "ClientSoftwareName", "ClientSoftwareVersion")
-            if software is not None:
-                self.peers = self.peers.with_software(*software)
-        elif key == _SASL_HANDSHAKE:
+        if key == _SASL_HANDSHAKE:
             mechanism = read(frame, header, "Mechanism")
             self._mechanism = None if mechanism is None else mechanism[0]
             if header.api_version == 0:

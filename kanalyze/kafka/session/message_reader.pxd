@@ -3,10 +3,10 @@ cimport cython
 
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at, start_of, Tape
 from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields
-from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader
+from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader, rest_of
 from kanalyze.kafka.framing.framer cimport CutFrames
 from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, DecodePlan, DecodePlans,
-    MessageChecks, PRODUCE, UNSUPPORTED_VERSION)
+    MessageChecks, PRODUCE, SessionFields, UNSUPPORTED_VERSION)
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
 from kanalyze.kafka.session.whole_messages cimport (acks_at, has_checked_batches,
@@ -30,16 +30,17 @@ cdef class MessageReader:
     cdef Tape _tape
     cdef readonly WholeMessages whole
     cdef readonly MessageChecks checks
-    cdef readonly object fields
+    cdef readonly SessionFields fields
 
     cpdef RequestHeader request_header(self, Frame frame)
-    @cython.locals(plan=DecodePlan, body=DecodedBody)
+    @cython.locals(plan=DecodePlan, body=DecodedBody, known=DecodedBody)
     cpdef DecodedBody request_body(self, Frame frame, RequestHeader header)
     cpdef bint has_api(self, int api_key) except -1
     cpdef acks(self, Frame frame, RequestHeader header)
     @cython.locals(segments=Segments)
     cpdef long long correlation_id(self, Frame frame) except? -1
-    @cython.locals(plan=DecodePlan, at=cython.longlong, body=DecodedBody)
+    @cython.locals(plan=DecodePlan, asked=DecodePlan, at=cython.longlong, body=DecodedBody,
+        known=DecodedBody)
     cpdef DecodedBody response_body(self, Frame frame, int api_key, int api_version)
     @cython.locals(decode=BodyDecoder, end=cython.longlong, exact=cython.bint, encoded=EncodedFields)
     cdef DecodedBody _body(self, Frame frame, long long at, DecodePlan plan)
@@ -49,6 +50,8 @@ cdef class MessageReader:
     cdef _by_superseded(self, DecodePlan plan, Frame frame, long long at)
 
 
+cdef bytes _rest_of(Frame frame, long long at)
+cdef DecodedBody _known_failure(Frame frame, long long at, DecodePlan plan)
 @cython.locals(body=DecodedBody)
 cdef DecodedBody _read_body(EncodedFields encoded, version)
 @cython.locals(decode=BodyDecoder)
@@ -71,7 +74,7 @@ cdef class MessageBodies:
     cdef object _keep
     cdef list _undetached
     cdef public long long decoded_bytes, undecoded_bytes
-    cdef public object batches
+    cdef object _batches
 
     @cython.locals(body=DecodedBody, decode=BodyDecoder, frame=Frame, header=RequestHeader,
         message=Message, acks=cython.longlong, key=cython.int, version=cython.int)
@@ -81,6 +84,7 @@ cdef class MessageBodies:
         key=cython.int, version=cython.int)
     cdef read_response(self, CutFrames cut, Py_ssize_t index, Exchange exchange, int direction,
         ConnectionEvents events)
+    cpdef counted_batches(self)
     cpdef bint keeps_bytes(self, int api_key) except -1
     @cython.locals(index=cython.Py_ssize_t, exchange=Exchange, pending=list, request=Message,
         cells=cython.longlong, arena_bytes=cython.longlong)

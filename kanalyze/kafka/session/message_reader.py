@@ -20,7 +20,6 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kanalyze.common.caches import remember
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import Saved, save
 from kanalyze.kafka.codec.byte_ranges_read import byte_ranges_read, drop_unread_bytes
@@ -61,7 +60,7 @@ if not cython.compiled:
         start_of,
     )
     from kanalyze.kafka.codec.machine import int16_at, int32_at
-    from kanalyze.kafka.framing.frame import request_header_of
+    from kanalyze.kafka.framing.frame import request_header_of, rest_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION
     from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
     from kanalyze.kafka.session.whole_messages import (
@@ -106,6 +105,10 @@ _REMEMBERED_BYTES, _MAX_REMEMBERED = 256, 256
 """Up to which size in bytes, and for how many different messages, details are remembered."""
 
 
+_MALFORMED, _MISSING = AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES
+"""To look up a member of an enumeration takes as long as to read a small body."""
+
+
 class FailureDetails:
     """Explains malformed bodies; one for all connections.
 
@@ -113,51 +116,40 @@ class FailureDetails:
     said of small ones is remembered.
     """
 
-    __slots__ = ("_catalog", "_explained_bytes", "_guesses", "_remembered")
+    __slots__ = ("_catalog", "_explained_bytes", "_remembered")
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._explained_bytes = 0
-        self._remembered: dict[tuple[DecodePlan, int, bytes], str] = {}
-        self._guesses: dict[tuple[str, int, int, bytes], str] = {}
+        self._remembered = {True: 0, False: 0}
+        """How many are remembered, by whether they are malformed: others need no explanation."""
+
+    def remember(self, frame: Frame, at: int, plan: DecodePlan, body: DecodedBody) -> None:
+        """Remember the result for a frame that could not be read, if it is small."""
+        is_malformed = body.problem is _MALFORMED
+        key = _rest_of(frame, at)
+        if key is None or self._remembered[is_malformed] >= _MAX_REMEMBERED:
+            return
+        self._remembered[is_malformed] += 1
+        if plan.failures is None:
+            plan.failures = {}
+        plan.failures[at, key] = body
+
+    def with_guess(self, reason: str, frame: Frame, api_key: int, api_version: int) -> str:
+        """Return why a response was not read, and which error it probably has."""
+        from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
+
+        try:
+            data = MessageReader.beginning(frame)[: frame.length]
+        except WireError:  # the first bytes are missing
+            return reason
+        return with_probable_error(reason, self._catalog, api_key, api_version, data, frame.length)
 
     def explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         """Say where the body at ``at`` cannot be read, and why; the reason alone if it is large.
 
         Positions count from the first byte of the size prefix, as those of ``decode``.
         """
-        if frame.length > _REMEMBERED_BYTES or frame.missing_bytes:
-            return self._explain(frame, at, plan, reason)
-        try:
-            key = (plan, at, bytes(frame.read(at, frame.length - at)))
-        except WireError:  # the header takes up the frame, or bytes were dropped
-            return self._explain(frame, at, plan, reason)
-        detail = self._remembered.get(key)
-        if detail is None:
-            detail = self._explain(frame, at, plan, reason)
-            if len(self._remembered) < _MAX_REMEMBERED:
-                self._remembered[key] = detail
-        return detail
-
-    def with_guess(self, reason: str, frame: Frame, api_key: int, api_version: int) -> str:
-        """Return why a response was not read, and which error it probably has."""
-        try:
-            data = MessageReader.beginning(frame)[: frame.length]
-        except WireError:  # the first bytes are missing
-            return reason
-        is_small = _CODE_AT <= len(data) == frame.length <= _REMEMBERED_BYTES
-        key = (reason, api_key, api_version, bytes(data[_CODE_AT:])) if is_small else None
-        guess = None if key is None else self._guesses.get(key)
-        if guess is None:
-            from kanalyze.kafka.codec.failures import with_probable_error  # imported late: rare
-
-            api = self._catalog, api_key, api_version
-            guess = with_probable_error(reason, *api, data, frame.length)
-            if key is not None:
-                remember(self._guesses, key, guess, _MAX_REMEMBERED)
-        return guess
-
-    def _explain(self, frame: Frame, at: int, plan: DecodePlan, reason: str) -> str:
         length = frame.length
         if length > min(_LARGEST_EXPLAINED_BYTES, _EXPLAINED_BYTES - self._explained_bytes):
             return reason
@@ -278,8 +270,13 @@ class MessageReader:
     def request_body(self, frame: Frame, header: RequestHeader) -> DecodedBody:
         """Read the selected fields of a request."""
         plan = self._plans.request(header.api_key, header.api_version)
+        known = _known_failure(frame, header.body, plan)
+        if known is not None:
+            return known
         body = self._body(frame, header.body, plan)
-        if self._checks_crc:
+        if body.read_as == NO_VERSION:
+            self._failures.remember(frame, header.body, plan, body)
+        elif self._checks_crc:
             _check_batches(body, frame, plan)
         return body
 
@@ -301,8 +298,11 @@ class MessageReader:
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         """Read the selected fields of the response to a request of that key and version."""
-        plan = self._plans.response(api_key, api_version)
+        asked = plan = self._plans.response(api_key, api_version)
         at = 8
+        known = _known_failure(frame, at, asked)
+        if known is not None:
+            return known
         if plan.header_version > 0 and _has_no_tags(frame):
             body = self._body(frame, 9, plan)
         else:
@@ -313,17 +313,18 @@ class MessageReader:
                     plan = self._plans.response(api_key, 0)
             except WireError as error:
                 kind = _failure(frame)
-                is_cut = kind is AnomalyKind.MISSING_BYTES
+                is_cut = kind is _MISSING
                 detail = NOT_ALL_THERE if is_cut else f"responseHeader: {error}"
                 body = DecodedBody(None, None, kind, detail)
             else:
                 body = self._body(frame, at, plan)
-                if api_key == API_VERSIONS and body.problem is AnomalyKind.MISSING_BYTES:
+                if api_key == API_VERSIONS and body.problem is _MISSING:
                     body = self._without_versions(frame, at, plan) or body
         if body.read_as == NO_VERSION:
             detail = self._failures.with_guess(body.detail, frame, api_key, api_version)
-            return DecodedBody(None, None, body.problem, detail)
-        if self._checks_crc:
+            body = DecodedBody(None, None, body.problem, detail)
+            self._failures.remember(frame, _CODE_AT, asked, body)
+        elif self._checks_crc:
             _check_batches(body, frame, plan)
         return body
 
@@ -423,7 +424,7 @@ class MessageReader:
             if superseded is not None:
                 return superseded
             kind = _failure(frame)
-            if kind is AnomalyKind.MISSING_BYTES:
+            if kind is _MISSING:
                 return DecodedBody(None, None, kind, NOT_ALL_THERE)
             return DecodedBody(
                 None, None, kind, self._failures.explain(frame, at, plan, str(error))
@@ -480,6 +481,21 @@ class MessageReader:
             if decode.end == frame.length
             else None
         )
+
+
+def _rest_of(frame: Frame, at: int) -> bytes | None:
+    """Return the bytes of a small frame from a position on; None if they are not all there."""
+    if frame.length > _REMEMBERED_BYTES or frame.missing_bytes or at > frame.length:
+        return None
+    return rest_of(frame, at)
+
+
+def _known_failure(frame: Frame, at: int, plan: DecodePlan) -> DecodedBody | None:
+    """Return the result for a frame with the same bytes, if it could not be read."""
+    if plan.failures is None:
+        return None
+    key = _rest_of(frame, at)
+    return None if key is None else plan.failures.get((at, key))
 
 
 def _read_body(encoded: EncodedFields, version: int | None) -> DecodedBody:
@@ -566,7 +582,7 @@ def _has_no_tags(frame: Frame) -> bool:
 
 
 def _failure(frame: Frame) -> AnomalyKind:
-    return AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
+    return _MISSING if frame.missing_bytes else _MALFORMED
 
 
 def _body_at(view: memoryview, header_version: int) -> int:
@@ -596,7 +612,7 @@ KeepsBytes: TypeAlias = "Callable[[int], bool]"
 RECORD_APIS = frozenset({0, 1, 59, 78})
 """Keys of the APIs whose messages have record data: Produce, Fetch, FetchSnapshot, ShareFetch."""
 
-_UNREADABLE = AnomalyKind.MALFORMED_BODY, AnomalyKind.MISSING_BYTES
+_UNREADABLE = _MALFORMED, _MISSING
 _TOO_LARGE = DecodedBody(
     None, None, AnomalyKind.MEMORY_LIMIT, "a body that is too large to be read"
 )
@@ -605,7 +621,7 @@ _TOO_LARGE = DecodedBody(
 class MessageBodies:
     """Reads the bodies of one connection; counts bytes by whether the body was read."""
 
-    _NOT_SAVED = ("_keep", "_reader", "_undetached", "_whole")
+    _NOT_SAVED = ("_batches", "_keep", "_reader", "_undetached", "_whole")
     _SAVED = Saved("decoded_bytes:count undecoded_bytes:count", added="batches:here")
 
     def __init__(self, reader: MessageReader, keep: KeepsBytes | None) -> None:
@@ -616,8 +632,18 @@ class MessageBodies:
         """Exchanges of the current feed; the values of their messages are on the shared tape."""
         self.decoded_bytes = 0
         self.undecoded_bytes = 0
-        self.batches = BatchCounts()
-        """Batches of records, and which of them were checked."""
+        self._batches: BatchCounts | None = None
+
+    @property
+    def batches(self) -> BatchCounts:
+        """Batches of records, and which of them were checked: none where nothing is checked."""
+        if self._batches is None:
+            self._batches = BatchCounts()
+        return self._batches
+
+    def counted_batches(self) -> BatchCounts | None:
+        """Return the same; None if there were none."""
+        return self._batches
 
     def read_request(
         self,

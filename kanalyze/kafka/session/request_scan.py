@@ -31,7 +31,6 @@ from kanalyze.kafka.session.heuristics import (
 )
 from kanalyze.kafka.session.login import looks_like_gssapi
 from kanalyze.kafka.v07.first_request import verdict_07
-from kanalyze.model.streams import Chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.replay_buffer import ReplayBuffer
     from kanalyze.kafka.session.resync import RequestLocator
     from kanalyze.kafka.v07.resync import Verdict
-    from kanalyze.model.streams import StreamItem
 
 __all__ = ["FirstBytes", "FirstBytesReader", "RequestScanner", "ScanState", "Wire"]
 
@@ -131,21 +129,6 @@ class FirstBytesReader:
             first.tokens = _tokens_may_begin(view)
         first.heads = [] if first.new == "no" else self._heads(view, first.new)
         first.schedule_next_check(view)
-
-    def settles(self, items: list[StreamItem]) -> bool:
-        """Return true if a stream begins with a request, whatever follows.
-
-        The request lies in the first segment, fits, has a client id, and is no request of Kafka
-        0.7. The segment was captured to its end.
-        """
-        header = self._locate.first_request(items)
-        if header is None:
-            return False
-        chunk = items[0]
-        assert isinstance(chunk, Chunk)
-        begin = chunk.segments.start[chunk.first]
-        view = chunk.segments.view(begin, begin + chunk.segments.length[chunk.first])
-        return names_client(view, header) and verdict_07(view) != "yes"
 
     def verdict(self, view: memoryview) -> Verdict:
         """Return the verdict on a request at the view's first byte, as ``RequestLocator.verdict``.

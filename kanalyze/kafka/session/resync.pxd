@@ -2,8 +2,11 @@
 cimport cython
 
 from kanalyze.kafka.codec.machine cimport int16_at, int32_at
-from kanalyze.kafka.framing.frame cimport Frame, frame_in_segment
-from kanalyze.model.streams cimport Segments
+from kanalyze.kafka.framing.frame cimport Frame, frame_in_segment, RequestHeader
+from kanalyze.kafka.framing.framer cimport FrameLocator
+from kanalyze.kafka.session.message_reader cimport MessageReader
+from kanalyze.model.streams cimport Segments, StreamUpdate
+from kanalyze.model.tcp cimport TcpConnection
 
 cdef enum:
     MAX_CANDIDATES = 4096
@@ -44,6 +47,25 @@ cdef bint _may_be_old_produce(const unsigned char[::1] data, long long index,
 @cython.locals(index=cython.longlong, number=cython.longlong, size=cython.longlong)
 cdef list _responses(const unsigned char[::1] data, long long limit, pending,
     unsigned char[::1] table)
+
+
+cdef class RequestLocator(FrameLocator):
+    cdef object _reader, _most_unconfirmed_bytes, _catalog, _candidates_in
+    cdef long long _last_near
+
+    @cython.locals(frame=Frame, reader=MessageReader, header=RequestHeader)
+    cpdef RequestHeader first_request(self, list items)
+    @cython.locals(tcp=TcpConnection, direction=cython.int, items=list, other=list)
+    cpdef int client_at_first_sight(self, StreamUpdate update, client_index) except -2
+    @cython.locals(header=RequestHeader)
+    cdef bint _proves_kafka(self, list items) except -1
+    @cython.locals(key=cython.longlong)
+    cpdef bint is_near(self, int api_key, int api_version) except -1
+
+
+cdef class ResponseLocator(FrameLocator):
+    cdef object _reader, _pending
+    cdef public bint _at_first_byte
 
 
 @cython.locals(segments=Segments, index=cython.Py_ssize_t, length=cython.longlong,

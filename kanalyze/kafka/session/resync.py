@@ -23,11 +23,14 @@ from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import FrameLocator
 from kanalyze.kafka.session.heuristics import (
     LONGEST_CLIENT_ID_BYTES,
+    SHORTEST_NAME,
     highest_plausible_version,
     is_likely,
     is_plausible_client_id,
     is_plausible_version,
+    names_client,
 )
+from kanalyze.kafka.v07.first_request import LAST_TYPE, verdict_07
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.streams import Chunk
 from kanalyze.model.tls import HEADER_BYTES as TLS_HEADER_BYTES
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.message_reader import MessageReader
-    from kanalyze.model.streams import StreamItem
+    from kanalyze.model.streams import StreamItem, StreamUpdate
 
 __all__ = [
     "MAX_UNCONFIRMED_BYTES",
@@ -363,16 +366,44 @@ class RequestLocator(FrameLocator):
         nearly every connection is detected here, and views of its bytes would take as long as all
         the rest.
         """
-        frame = _first_frame(items)
+        frame, reader = _first_frame(items), self._reader
         if frame is None or not self.is_near(_int16_in(frame, 4), _int16_in(frame, 6)):
             return None
         try:
-            header = self._reader.request_header(frame)
+            header = reader.request_header(frame)
         except WireError:
             return None
         if not is_plausible_client_id(header.client_id):
             return None
-        return header if self._reader.checks.whole_request_fits(frame, header) else None
+        return header if reader.checks.whole_request_fits(frame, header) else None
+
+    def client_at_first_sight(self, update: StreamUpdate, client_index: int | None) -> int:
+        """Return which end's first segment proves that a new connection is Kafka; -1 for none.
+
+        It begins with a request, whatever follows: that lies in the segment, which was captured to
+        its end; it fits, has a client id, and is no request of Kafka 0.7. Nearly every connection
+        is detected here, without buffering; from buffered bytes the decision would be the same,
+        unless the other end speaks TLS. ``client_index`` is the client of a connection that the
+        user says is Kafka; None for other connections.
+        """
+        tcp = update.connection
+        direction = client_index if client_index is not None else tcp.opened_by or 0
+        items, other = update.items[direction], update.items[1 - direction]
+        if not (tcp.start_seen[direction] and items and self._proves_kafka(items)):
+            return -1
+        return -1 if other and may_begin_tls(other) else direction
+
+    def _proves_kafka(self, items: list[StreamItem]) -> bool:
+        header = self.first_request(items)
+        if header is None or header.client_id is None:
+            return False
+        if header.api_key > LAST_TYPE and "\\" not in header.client_id:
+            return len(header.client_id) >= SHORTEST_NAME
+        chunk = items[0]
+        assert isinstance(chunk, Chunk)
+        begin = chunk.segments.start[chunk.first]
+        view = chunk.segments.view(begin, begin + chunk.segments.length[chunk.first])
+        return names_client(view, header) and verdict_07(view) != "yes"
 
     def plausible_header(self, view: memoryview) -> RequestHeader | None:
         """Return the header that a view begins with; None if it cannot be a header."""
@@ -419,7 +450,7 @@ class ResponseLocator(FrameLocator):
     _NOT_SAVED = ("_pending", "_reader")
     _SAVED = Saved("_at_first_byte:bool")
 
-    def __init__(self, reader: MessageReader, *, from_middle: bool = True) -> None:
+    def __init__(self, reader: MessageReader, from_middle: bool = True) -> None:
         """Make a locator.
 
         Args:

@@ -69,6 +69,12 @@ TRANSITIONS: Final[Mapping[int, Mapping[StreamEvent, StreamState]]] = {
 }
 
 
+_AFTER = tuple([_ROWS[state] for state in StreamState])
+
+
 def after(state: int, event: StreamEvent) -> StreamState:
     """Return the state that an event leads to; raises KeyError if none is expected."""
-    return TRANSITIONS[state][event]
+    end = _AFTER[state][event]  # a tuple takes an enumeration as an index, and calls no hash of it
+    if end is None:
+        raise KeyError(state, event)
+    return end

@@ -4,6 +4,8 @@ cimport cython
 from kanalyze.kafka.session.connection cimport has_loss, KafkaConnection, payload_bytes
 from kanalyze.kafka.session.events cimport ConnectionEvents, SessionEvents
 from kanalyze.kafka.session.exchange cimport Exchange, Peers
+from kanalyze.model.streams cimport StreamUpdate
+from kanalyze.model.tcp cimport TcpConnection
 
 
 @cython.final
@@ -28,8 +30,8 @@ cdef class KafkaConnections:
 
     cpdef OpenKafkaConnection find(self, serial)
     @cython.locals(opened=OpenKafkaConnection)
-    cpdef ConnectionEvents begin(self, tcp, start)
-    cdef OpenKafkaConnection _open(self, tcp, start, bint from_start)
+    cpdef ConnectionEvents begin(self, TcpConnection tcp, start)
+    cdef OpenKafkaConnection _open(self, TcpConnection tcp, start, bint from_start)
     cpdef ConnectionEvents read(self, OpenKafkaConnection opened, tuple streams)
     @cython.locals(exchange=Exchange, events=ConnectionEvents)
     cpdef ConnectionEvents close(self, serial, OpenKafkaConnection opened, packet)
@@ -48,12 +50,14 @@ cdef class ConnectionTracker:
 
     @cython.locals(events=SessionEvents)
     cpdef SessionEvents feed(self, updates)
-    @cython.locals(kafka=OpenKafkaConnection)
-    cdef _feed(self, update, SessionEvents events)
-    @cython.locals(kafka=OpenKafkaConnection)
-    cdef _decide(self, update, SessionEvents events)
-    cdef _finish_step(self, update, OpenKafkaConnection kafka, ConnectionEvents found,
+    @cython.locals(tcp=TcpConnection, kafka=OpenKafkaConnection)
+    cdef _feed(self, StreamUpdate update, SessionEvents events)
+    @cython.locals(tcp=TcpConnection, kafka=OpenKafkaConnection)
+    cdef _decide(self, StreamUpdate update, SessionEvents events)
+    @cython.locals(tcp=TcpConnection)
+    cdef _finish_step(self, StreamUpdate update, OpenKafkaConnection kafka, ConnectionEvents found,
         SessionEvents events)
 
 
+cdef bint _is_from_start(TcpConnection tcp, start) except -1
 cdef ConnectionEvents _read_streams(KafkaConnection connection, tuple streams)

@@ -305,7 +305,7 @@ def _is_from_start(tcp: TcpConnection, start: KafkaStart) -> bool:
 
 def _read_streams(connection: KafkaConnection, streams: BothItems) -> ConnectionEvents:
     """Read an update of a connection, in smaller steps if bytes are missing."""
-    if connection.is_in_sync and not has_loss(streams):
+    if connection.is_in_sync() and not has_loss(streams):
         return connection.feed(streams)
     return _read_around_losses(connection, streams)
 
@@ -318,7 +318,7 @@ def _read_around_losses(connection: KafkaConnection, streams: BothItems) -> Conn
     events = ConnectionEvents()
     steps, segments = LossSteps(streams), _SEGMENTS_AFTER_A_LOSS
     while steps.has_any():
-        is_in_sync, is_at_loss = connection.is_in_sync, steps.is_at_loss()
+        is_in_sync, is_at_loss = connection.is_in_sync(), steps.is_at_loss()
         if is_in_sync or is_at_loss:
             segments = _SEGMENTS_AFTER_A_LOSS
         if is_in_sync and not is_at_loss:
@@ -470,7 +470,8 @@ class ConnectionTracker:
 
     def _feed(self, update: StreamUpdate, events: SessionEvents) -> None:
         """Read the update of one connection."""
-        serial = update.connection.serial
+        tcp = update.connection
+        serial = tcp.serial
         kafka = self._kafka.find(serial)
         if kafka is not None:
             self.counts.kafka_bytes += payload_bytes(update.items)
@@ -523,7 +524,8 @@ class ConnectionTracker:
         events.add(connection_events)
         counts.decoded_bytes += connection.decoded_bytes
         counts.undecoded_bytes += connection.undecoded_bytes
-        counts.batches.add(connection.batches)
+        if connection.batches is not None:
+            counts.batches.add(connection.batches)
         counts.skipped_bytes += connection.skipped_bytes + kafka.dropped_bytes
         events.closed_clients[tcp.serial] = kafka.client_index
         if self._collect_summaries:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kanalyze.kafka.v07.resync import Verdict
 
-__all__ = ["verdict_07"]
+__all__ = ["LAST_TYPE", "verdict_07"]
 
 _INT16 = Struct(">h").unpack_from
-_LAST_TYPE = 4
+LAST_TYPE = 4
+"""The highest type of a request, in place of the API key of later versions."""
 _TYPES_WITH_A_COUNT = (2, 3)
 _HEAD_BYTES = 11
 """Size, type, number of parts, length of a topic and its first byte."""
@@ -40,7 +41,7 @@ def _may_begin(view: memoryview) -> bool:
     Requests of later versions have a version and a correlation id in place of the topic.
     """
     kind = _INT16(view, 4)[0]
-    if not 0 <= kind <= _LAST_TYPE:
+    if not 0 <= kind <= LAST_TYPE:
         return False
     at = 6
     if kind in _TYPES_WITH_A_COUNT:

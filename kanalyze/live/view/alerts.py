@@ -68,6 +68,7 @@ class Alert(NamedTuple):
 def alerts(snapshot: Snapshot) -> Iterator[Alert]:
     """Yield the alerts, the most severe first."""
     yield from _of_capture(snapshot)
+    yield from _silent(snapshot)
     yield from _unanswered(snapshot)
     yield from _findings(snapshot)
     yield from _errors(snapshot)
@@ -152,6 +153,16 @@ def _no_requests(snapshot: Snapshot) -> Alert:
     return Alert(text, _WARNING)
 
 
+def _silent(snapshot: Snapshot) -> Iterator[Alert]:
+    capture = snapshot.capture
+    for silent in () if capture is None else capture.silent_brokers:
+        silence_ns = (snapshot.time_ns - silent.since_ns) // _SECOND_NS * _SECOND_NS
+        text = f"broker {_name(str(silent.broker))} has answered nobody for "
+        text += f"{duration_text(silence_ns)}: {counted(silent.requests, 'request')} "
+        text += f"{'waits' if silent.requests == 1 else 'wait'} on "
+        yield Alert(f"{text}{counted(silent.connections, 'connection')}", _SEVERE)
+
+
 def _unanswered(snapshot: Snapshot) -> Iterator[Alert]:
     capture = snapshot.capture
     in_flight = None if capture is None else capture.in_flight
@@ -213,11 +224,9 @@ def _findings(snapshot: Snapshot) -> Iterator[Alert]:
     """Yield the findings that are still present."""
     if snapshot.findings is None:
         return
-    for finding in snapshot.findings.findings:
-        last_ns = finding.last_time_ns
-        if last_ns is None or last_ns >= snapshot.time_ns - snapshot.recent_ns:
-            style = _BAD if finding.severity >= _BAD_SEVERITY else _WARNING
-            yield Alert(finding_text(finding), style)
+    for finding in snapshot.findings.present(snapshot.time_ns, snapshot.recent_ns):
+        style = _BAD if finding.severity >= _BAD_SEVERITY else _WARNING
+        yield Alert(finding_text(finding), style)
 
 
 def _name(text: str | None) -> str:

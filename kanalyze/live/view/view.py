@@ -179,8 +179,10 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         source = "(pipe)" if capture.source == PIPE else shown(capture.source, max(width // 4, 8))
         _add(line, source, "bold", width)
         _add(line, _clock(capture.elapsed_ns), "", width)
+        # What hangs and what is missing come first, because there may be no room for all parts.
+        if capture.in_flight is not None:
+            _add(line, f"in flight {count_text(capture.in_flight.requests)}", "", width)
         dropped = capture.dropped_packets
-        # Dropped packets come first, because there may be no room for all parts.
         text = f"dropped {'unknown' if dropped is None else count_text(dropped)}"
         _add(line, text, "bold red" if dropped else "dim", width)
         _add(line, f"packets {rate_text(snapshot.packets, snapshot.window_ns)}", "", width)
@@ -188,8 +190,6 @@ def _capture(snapshot: Snapshot, state: ViewState, width: int) -> Line:
             _add(line, _tls_text(capture.tls), "yellow" if capture.tls.encrypted else "", width)
         _add(line, rate_text(snapshot.wire_bytes, snapshot.window_ns, "B"), "", width)
         _add(line, f"connections {count_text(capture.connections)}", "", width)
-        if capture.in_flight is not None:
-            _add(line, f"in flight {count_text(capture.in_flight.requests)}", "", width)
     return line
 
 

@@ -16,6 +16,7 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kanalyze.live.silence import SilentBroker
     from kanalyze.model.anomalies import AnomalyKind
     from kanalyze.queries.findings import Finding
     from kanalyze.runtime.monitor import InFlight, TlsConnections
@@ -34,6 +35,8 @@ PIPE = "-"
 """The source of a capture from a pipe."""
 
 _SECOND_NS = 1_000_000_000
+RECENT_NS = 60 * _SECOND_NS
+"""A fault that was last seen longer ago is over."""
 
 
 class Amounts(NamedTuple):
@@ -61,6 +64,14 @@ class LatestFindings(NamedTuple):
     """The most severe first."""
     not_searched: Mapping[str, str]
     """By kind of finding: why it was not searched for."""
+
+    def present(self, now_ns: int, recent_ns: int = RECENT_NS) -> list[Finding]:
+        """Return the findings of faults that were last seen at most ``recent_ns`` ago."""
+        return [
+            finding
+            for finding in self.findings
+            if finding.last_time_ns is None or finding.last_time_ns >= now_ns - recent_ns
+        ]
 
 
 class OpenedRows(NamedTuple):
@@ -102,6 +113,8 @@ class CaptureState(NamedTuple):
     """Why files cannot be written now."""
     tls: TlsConnections | None = None
     """Connections with TLS; None: not counted."""
+    silent_brokers: tuple[SilentBroker, ...] = ()
+    """Brokers that answer nobody now, those with most requests that wait first."""
 
 
 class Snapshot(NamedTuple):

@@ -1,7 +1,8 @@
 # The C types of connection.py.
 cimport cython
 
-from kanalyze.model.streams cimport Segments
+from kanalyze.model.streams cimport Segments, StreamUpdate
+from kanalyze.model.tcp cimport TcpConnection
 from kanalyze.net.tcp.half_stream cimport HalfStream, StreamWriter, distance
 from kanalyze.net.tcp.segment_iterator cimport (ACK, CONTROL, FIN, IS_COPY, IS_ZERO_WINDOW, RST,
     SYN, Segment, SegmentIterator)
@@ -12,11 +13,11 @@ cdef long long SEQUENCE_MASK
 
 cdef class OpenConnection:
     cdef public tuple pair
-    cdef public object tcp
+    cdef public TcpConnection tcp
     cdef public HalfStream lower, higher
     cdef public Meter meter
     cdef public long long active_tick
-    cdef public object update
+    cdef public StreamUpdate update
     cdef public tuple _writers
     cdef public object _limits, _stats
 
@@ -27,6 +28,9 @@ cdef class OpenConnection:
     cpdef tuple writers(self, Segments shared)
     @cython.locals(for_lower=StreamWriter, for_higher=StreamWriter)
     cpdef end_writing(self)
+    @cython.locals(lower=HalfStream, higher=HalfStream, for_lower=StreamWriter,
+        for_higher=StreamWriter)
+    cpdef StreamUpdate close(self, Segments shared, end)
     @cython.locals(lower=HalfStream, higher=HalfStream, meter=Meter, mine=HalfStream,
         other=HalfStream, writer=StreamWriter, for_lower=StreamWriter, for_higher=StreamWriter,
         last_time_ns=cython.longlong, lower_packets=cython.longlong, higher_packets=cython.longlong,
@@ -41,11 +45,12 @@ cdef class OpenConnection:
         StreamWriter for_lower, StreamWriter for_higher) except -1
     @cython.locals(first=cython.longlong, stream_offset=cython.longlong, end=cython.longlong)
     cdef bint _take_bytes(self, Segment segment, HalfStream mine, StreamWriter out) except -1
-    @cython.locals(index=cython.longlong, is_empty_probe=cython.bint, is_last=cython.bint)
+    @cython.locals(tcp=TcpConnection, index=cython.longlong, is_empty_probe=cython.bint,
+        is_last=cython.bint)
     cdef _count(self, Segment segment, HalfStream mine, bint is_out_of_window)
 
 
-cdef count_in_order(tcp, long long index, long long packets, long long payload_bytes)
+cdef count_in_order(TcpConnection tcp, long long index, long long packets, long long payload_bytes)
 @cython.locals(row=cython.longlong)
 cdef bint is_next(SegmentIterator iterator, HalfStream mine) except -1
 @cython.locals(row=cython.longlong)
@@ -55,7 +60,7 @@ cdef bint may_repeat(SegmentIterator iterator, HalfStream mine) except -1
 @cython.locals(is_answer=cython.bint, is_crossing=cython.bint)
 cdef bint is_later_syn(Segment segment, HalfStream mine, HalfStream other) except -1
 @cython.locals(is_answer=cython.bint)
-cdef note_syn(tcp, Segment segment, HalfStream mine, HalfStream other)
+cdef note_syn(TcpConnection tcp, Segment segment, HalfStream mine, HalfStream other)
 cdef bint is_untouched(HalfStream half) except -1
 
 

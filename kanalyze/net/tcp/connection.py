@@ -193,12 +193,12 @@ class OpenConnection:
 
         ``end`` is the reason, unless both ends had sent a FIN.
         """
-        both_sent_fin = all(half.fin_offset is not None for half in self.half_streams)
+        lower, higher = self.lower, self.higher
+        both_sent_fin = lower.fin_offset is not None and higher.fin_offset is not None
         self.tcp.end = "fin" if both_sent_fin and not self.tcp.reset else end
-        for half, writer in zip(self.half_streams, self.writers(shared), strict=True):
-            half.give_up_all(writer)
-            half.lose_tail(writer)
-            half.anomalies.end()
+        for_lower, for_higher = self.writers(shared)
+        lower.end(for_lower)
+        higher.end(for_higher)
         self.end_writing()
         if self.meter is not None:
             self.meter.drop_timed()
@@ -327,7 +327,7 @@ class OpenConnection:
         Returns false, without adding it, if it begins another connection.
         """
         flags = segment.flags
-        if mine.buffer.segments or other.buffer.segments:
+        if mine.has_hole() or other.has_hole():
             self.lower.age(segment.time_ns, for_lower)
             self.higher.age(segment.time_ns, for_higher)
         if flags & SYN:
@@ -341,7 +341,7 @@ class OpenConnection:
             is_out_of_window = not self._take_bytes(segment, mine, writer)
             if mine.out_of_window > self._limits.out_of_window_segments:
                 return False
-        if mine.buffer.segments or other.buffer.segments:
+        if mine.has_hole() or other.has_hole():
             self.lower.count_segment(segment.time_ns, for_lower)
             self.higher.count_segment(segment.time_ns, for_higher)
         if flags & ACK:
@@ -353,7 +353,7 @@ class OpenConnection:
         """Add payload or a FIN; return false, without adding it, if it is out of the window."""
         first = segment.sequence + (1 if segment.flags & SYN else 0)
         if not mine.started:
-            mine.start(first, has_syn=False)
+            mine.start(first, False)
         stream_offset = mine.offset_of(first)
         end = stream_offset + segment.length
         if mine.is_out_of_window(stream_offset, end):
@@ -448,17 +448,17 @@ def note_syn(tcp: TcpConnection, segment: Segment, mine: HalfStream, other: Half
     """Take the SYN of a connection, or the answer to it."""
     is_answer = bool(segment.flags & ACK)
     if is_untouched(mine):
-        mine.start(segment.sequence + 1, has_syn=True)
+        mine.start(segment.sequence + 1, True)
     mine.note_syn(segment.sequence + 1)
     if tcp.opened_by is None:
         tcp.opened_by = other.index if is_answer else mine.index
     if is_answer and not other.started:
-        other.start(segment.acknowledgment, has_syn=True)
+        other.start(segment.acknowledgment, True)
 
 
 def is_untouched(half: HalfStream) -> bool:
     """Return true if a half stream has no payload yet."""
-    return half.stream_offset == 0 and not half.buffer.segments
+    return half.stream_offset == 0 and not half.has_hole()
 
 
 class HalfOpenConnection:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import ConnectionEnd, TcpConnection
     from kanalyze.net.layer_stats import LayerStats
     from kanalyze.net.segment_columns import Shard
-    from kanalyze.net.tcp.half_stream import HalfStream
     from kanalyze.net.tcp.limits import ReassemblyLimits
     from kanalyze.net.tcp.segment_iterator import Pair, Segment
     from kanalyze.net.tcp.tcp_metrics import TimedSegments
@@ -276,7 +275,7 @@ class TimeWaitTable:
                 connection.pair, connection.tcp.connection_number, connection.tcp.last_time_ns
             )
         else:
-            spans = (_span(lower), _span(higher))
+            spans = (lower.span(), higher.span())
             closed = _TimeWaitEntry(
                 connection.tcp.connection_number, connection.tcp.last_time_ns, spans
             )
@@ -318,14 +317,6 @@ class TimeWaitTable:
             closed.closed_ns == NO_TIME
             or segment.time_ns - closed.closed_ns <= self._limits.late_ns
         )
-
-
-def _span(direction: HalfStream) -> tuple[int, int] | None:
-    if not direction.started:
-        return None
-    first, following = direction.first_sequence, direction.next_sequence
-    # One int object for both if nothing was sent, to save memory: there are many of these.
-    return first, first if following == first else following
 
 
 class IdleTimer:

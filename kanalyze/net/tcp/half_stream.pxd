@@ -1,8 +1,8 @@
 # The C types of half_stream.py.
 cimport cython
 
-from kanalyze.model.streams cimport NO_TIME, Segments
-from kanalyze.model.tcp cimport RoundTripHistory
+from kanalyze.model.streams cimport chunk_of, NO_TIME, Segments
+from kanalyze.model.tcp cimport RoundTripHistory, TcpConnection
 from kanalyze.net.tcp.segment_iterator cimport CONTROL, IS_COPY, Segment
 
 cdef enum:
@@ -24,15 +24,19 @@ cpdef long long distance(long long later, long long earlier) noexcept
 
 
 cdef class SequenceSpace:
-    cdef public object connection
+    cdef public TcpConnection connection
     cdef public long long index
     cdef public bint started, has_syn
     cdef public long long first_sequence, next_sequence, stream_offset
     cdef public object fin_offset
 
+    cdef _begin(self, TcpConnection connection, long long index)
+    cpdef start(self, long long sequence, bint has_syn)
+    cpdef note_syn(self, long long first_sequence)
     cpdef long long offset_of(self, long long sequence) noexcept
     @cython.locals(ahead=cython.longlong)
     cpdef bint is_out_of_window(self, long long begin, long long end) except -1
+    cpdef tuple span(self)
     cpdef advance(self, long long length)
 
 
@@ -63,7 +67,7 @@ cdef class _SnappedRange:
 
 
 cdef class StreamAnomalies:
-    cdef public object connection
+    cdef public TcpConnection connection
     cdef public long long index
     cdef public object stats
     cdef public bint _is_cut
@@ -129,19 +133,21 @@ cdef class PathTimer:
 
 
 cdef class HalfStream(SequenceSpace):
+    cdef object _limits
     cdef public StreamAnomalies anomalies
-    cdef public ReorderBuffer buffer
+    cdef ReorderBuffer _buffer
     cdef public PathTimer timer
     cdef public bint fin_acknowledged
     cdef public long long out_of_window
     cdef public bint has_last_ack
     cdef public long long last_ack, last_ack_time_ns, last_ack_packet
 
+    cpdef bint has_hole(self) except -1
     cpdef bint is_in_order(self) except -1
     @cython.locals(last=BufferedSegment)
     cpdef long long furthest(self) except? -1
     @cython.locals(end=cython.longlong, buffer=ReorderBuffer, is_probe=cython.bint,
-        is_behind=cython.bint, repeated=cython.longlong, hole_since_ns=cython.longlong)
+        has_hole=cython.bint, is_behind=cython.bint, repeated=cython.longlong, hole_since_ns=cython.longlong)
     cpdef add(self, Segment segment, long long stream_offset, StreamWriter out)
     cdef _note_again(self, Segment segment, long long stream_offset, bint is_repeated,
         long long hole_since_ns)
@@ -162,9 +168,13 @@ cdef class HalfStream(SequenceSpace):
     cdef _give_up_acknowledged(self, long long now_ns, StreamWriter out)
     @cython.locals(after=BufferedSegment)
     cpdef give_up(self, long long now_ns, StreamWriter out)
+    @cython.locals(length=cython.longlong, end=cython.longlong, after=BufferedSegment)
+    cpdef end(self, StreamWriter out)
     cpdef give_up_all(self, StreamWriter out)
-    @cython.locals(end=cython.longlong, length=cython.longlong, after=BufferedSegment)
-    cpdef lose_tail(self, StreamWriter out)
     cdef _lose(self, long long length, BufferedSegment after, StreamWriter out)
     @cython.locals(piece=BufferedSegment, pieces=list)
     cdef _drain(self, long long now_ns, StreamWriter out)
+
+
+@cython.locals(length=cython.longlong)
+cdef long long missing_tail(HalfStream half) except -1

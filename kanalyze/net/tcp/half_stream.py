@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.saved import Saved
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.model.streams import Chunk, Gap, Segments
+from kanalyze.model.streams import Chunk, Gap, Segments, chunk_of
 
 try:
     import cython
@@ -77,6 +77,9 @@ class SequenceSpace:
     )
 
     def __init__(self, connection: TcpConnection, index: int) -> None:
+        self._begin(connection, index)
+
+    def _begin(self, connection: TcpConnection, index: int) -> None:
         self.connection = connection
         self.index = index
         self.started = False
@@ -90,7 +93,7 @@ class SequenceSpace:
         self.fin_offset: int | None = None
         """Stream offset after the last byte, once a FIN was seen."""
 
-    def start(self, sequence: int, *, has_syn: bool) -> None:
+    def start(self, sequence: int, has_syn: bool) -> None:
         """Set the sequence number of the first byte of the stream."""
         self.started = True
         self.has_syn = has_syn
@@ -116,6 +119,14 @@ class SequenceSpace:
         if self.has_syn and begin < -1:  # -1: a keep-alive probe sends the byte before the first.
             return True
         return self.fin_offset is not None and end > self.fin_offset
+
+    def span(self) -> tuple[int, int] | None:
+        """Return the sequence numbers of the first byte and after the last; None if unknown."""
+        if not self.started:
+            return None
+        first = self.first_sequence
+        # One int object for both if nothing was sent, to save memory: there are many of these.
+        return first, first if self.next_sequence == self.first_sequence else self.next_sequence
 
     def advance(self, length: int) -> None:
         """Count bytes as delivered."""
@@ -221,19 +232,22 @@ class StreamWriter:
         """Put the whole segments into the items; called last."""
         if self._last < 0:
             return
+        if not self._ranges:
+            self.items.append(chunk_of(self._offset, self._shared, self._first, self._last))
+            self._first = self._last = -1
+            return
         ranges = [*self._ranges, (self._first, self._last)]
         self._ranges = []
         self._first = self._last = -1
         count = sum([last - first for first, last in ranges])
-        if len(ranges) > 1 and count < LONG_RANGE * len(ranges):
+        if count < LONG_RANGE * len(ranges):
             ranks = [rank for first, last in ranges for rank in range(first, last)]
             self.items.append(Chunk(self._offset, self._pick(ranks), 0, count))
             return
         offset = self._offset
         for first, last in ranges:
             self.items.append(Chunk(offset, self._shared, first, last))
-            if len(ranges) > 1:
-                offset += sum(self._shared.length[first:last])
+            offset += sum(self._shared.length[first:last])
 
     def _pick(self, ranks: list[int]) -> Segments:
         shared = self._shared
@@ -631,7 +645,7 @@ class PathTimer:
 class HalfStream(SequenceSpace):
     """The bytes that one end of a connection sent."""
 
-    _NOT_SAVED = ()
+    _NOT_SAVED = ("_buffer", "_limits")
     _SAVED = Saved(
         "self:SequenceSpace fin_acknowledged:bool out_of_window:count has_last_ack:bool "
         "last_ack:u32 last_ack_time_ns:int last_ack_packet:count anomalies:here buffer:here "
@@ -642,10 +656,10 @@ class HalfStream(SequenceSpace):
     def __init__(
         self, connection: TcpConnection, index: int, limits: ReassemblyLimits, stats: LayerStats
     ) -> None:
-        SequenceSpace.__init__(self, connection, index)
+        self._begin(connection, index)
         self.anomalies = StreamAnomalies(connection, index, stats)
-        self.buffer = ReorderBuffer(limits)
-        """Segments behind a hole: all beyond :attr:`stream_offset`."""
+        self._limits = limits
+        self._buffer: ReorderBuffer | None = None
         self.timer = PathTimer(connection.path.round_trips[index])
         """Measures round trips of what this end sends."""
         self.fin_acknowledged = False
@@ -656,6 +670,17 @@ class HalfStream(SequenceSpace):
         self.last_ack = self.last_ack_time_ns = self.last_ack_packet = 0
         """Sequence number, time and packet of the last acknowledgment."""
 
+    @property
+    def buffer(self) -> ReorderBuffer:
+        """Segments behind a hole: all beyond :attr:`stream_offset`. Most streams never have any."""
+        if self._buffer is None:
+            self._buffer = ReorderBuffer(self._limits)
+        return self._buffer
+
+    def has_hole(self) -> bool:
+        """Return true if segments are buffered."""
+        return self._buffer is not None and len(self._buffer.segments) > 0
+
     def _after_load(self) -> None:
         segments = self.buffer.segments
         if segments and segments[0].stream_offset < self.stream_offset:
@@ -663,11 +688,11 @@ class HalfStream(SequenceSpace):
 
     def is_in_order(self) -> bool:
         """True if the next bytes can be delivered at once: no hole, no FIN, in the window."""
-        return not self.buffer.segments and self.fin_offset is None and not self.out_of_window
+        return self.fin_offset is None and not self.out_of_window and not self.has_hole()
 
     def furthest(self) -> int:
         """Return the stream offset after the last byte that was seen."""
-        if not self.buffer.segments:
+        if not self.has_hole():
             return self.stream_offset
         last = self.buffer.last()
         return last.stream_offset + last.length
@@ -677,8 +702,8 @@ class HalfStream(SequenceSpace):
     def add(self, segment: Segment, stream_offset: int, out: StreamWriter) -> None:
         """Add a segment's payload, which begins at a stream offset."""
         end = stream_offset + segment.length
-        buffer = self.buffer
-        if stream_offset == self.stream_offset and not buffer.segments:
+        has_hole = self.has_hole()
+        if stream_offset == self.stream_offset and not has_hole:
             out.whole(stream_offset, segment.rank)
             self.advance(segment.length)
             if not self.timer.is_timed:
@@ -688,7 +713,8 @@ class HalfStream(SequenceSpace):
             )
             return
         is_probe = self.is_probe(segment, stream_offset)
-        is_behind = bool(buffer.segments) and stream_offset < buffer.last().stream_offset
+        buffer = self.buffer
+        is_behind = has_hole and stream_offset < buffer.last().stream_offset
         hole_since_ns = buffer.hole_since_ns
         repeated = self._add_out_of_order(segment, stream_offset, end, out, is_probe)
         if repeated:
@@ -749,7 +775,7 @@ class HalfStream(SequenceSpace):
                 repeated -= self.anomalies.before_start(stream_offset, last, is_probe)
             if end <= self.stream_offset:
                 return repeated
-            if not self.buffer.segments:
+            if not self.has_hole():
                 skip = self.stream_offset - stream_offset
                 out.trimmed(self.stream_offset, segment, skip)
                 length = segment.length - skip
@@ -789,7 +815,7 @@ class HalfStream(SequenceSpace):
         stream_offset = self.offset_of(sequence)
         if self.fin_offset is not None and stream_offset > self.fin_offset:
             self.fin_acknowledged = True
-        if not self.buffer.segments:
+        if not self.has_hole():
             return
         stream_offset = min(stream_offset, self.furthest())
         if stream_offset > self.stream_offset:
@@ -799,7 +825,7 @@ class HalfStream(SequenceSpace):
 
     def age(self, now_ns: int, out: StreamWriter) -> None:
         """Give up the holes whose waiting time is over at ``now_ns``."""
-        while self.buffer.is_overdue(now_ns):
+        while self.has_hole() and self.buffer.is_overdue(now_ns):
             if self.buffer.is_expired(now_ns):
                 self.give_up(self.buffer.segments[0].time_ns, out)
             else:
@@ -807,12 +833,12 @@ class HalfStream(SequenceSpace):
 
     def count_segment(self, now_ns: int, out: StreamWriter) -> None:
         """Count a segment of the connection; after too many, give up an acknowledged hole."""
-        if self.buffer.count_segment():
+        if self._buffer is not None and self._buffer.count_segment():
             self._give_up_acknowledged(now_ns, out)
 
     def _give_up_acknowledged(self, now_ns: int, out: StreamWriter) -> None:
         acknowledged = self.buffer.acknowledged
-        while self.buffer.segments and self.stream_offset < acknowledged:
+        while self.has_hole() and self.stream_offset < acknowledged:
             self.give_up(now_ns, out)
 
     def give_up(self, now_ns: int, out: StreamWriter) -> None:
@@ -821,28 +847,20 @@ class HalfStream(SequenceSpace):
         self._lose(after.stream_offset - self.stream_offset, after, out)
         self._drain(now_ns, out)
 
-    def give_up_all(self, out: StreamWriter) -> None:
-        """Deliver all buffered bytes, with gaps: nothing more will come."""
-        while self.buffer.segments:
-            self.give_up(self.buffer.segments[0].time_ns, out)
-
-    def lose_tail(self, out: StreamWriter) -> None:
-        """Report the bytes missing at the end; called when nothing is buffered or will come.
-
-        The sender's FIN says where the stream ends. Without it, the receiver's last acknowledgment
-        says how far it went; if that is one more than was seen, it may be a FIN.
-        """
-        if not self.started or not self.has_last_ack:
-            return
-        end = self.offset_of(self.last_ack)
-        if self.fin_offset is not None:
-            end = self.fin_offset
-        elif end == self.stream_offset + 1:
-            return
-        length = end - self.stream_offset
-        if 0 < length <= PAST_WINDOW_BYTES:
+    def end(self, out: StreamWriter) -> None:
+        """Deliver the buffered bytes, with gaps, and report what is missing at the end."""
+        self.give_up_all(out)
+        length = missing_tail(self)
+        if length:
+            end = self.stream_offset + length
             after = BufferedSegment(end, 0, b"", self.last_ack_time_ns, self.last_ack_packet)
             self._lose(length, after, out)
+        self.anomalies.end()
+
+    def give_up_all(self, out: StreamWriter) -> None:
+        """Deliver all buffered bytes, with gaps: nothing more will come."""
+        while self.has_hole():
+            self.give_up(self.buffer.segments[0].time_ns, out)
 
     def _lose(self, length: int, after: BufferedSegment, out: StreamWriter) -> None:
         """Report bytes as lost, up to ``after``."""
@@ -861,3 +879,19 @@ class HalfStream(SequenceSpace):
                 piece.stream_offset, piece.length, len(piece.data), piece.time_ns, piece.packet
             )
             self.advance(piece.length)
+
+
+def missing_tail(half: HalfStream) -> int:
+    """Return how many bytes are missing at the end of a stream of which nothing is buffered.
+
+    The sender's FIN says where the stream ends. Without it, the receiver's last acknowledgment says
+    how far it went; if that is one more than was seen, it may be a FIN.
+    """
+    if not half.started or not half.has_last_ack:
+        return 0
+    length = half.offset_of(half.last_ack) - half.stream_offset
+    if half.fin_offset is not None:
+        length = half.fin_offset - half.stream_offset
+    elif length == 1:
+        return 0
+    return length if 0 < length <= PAST_WINDOW_BYTES else 0

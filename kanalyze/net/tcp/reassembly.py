@@ -202,7 +202,7 @@ class Reassembler:
             halves = connection.half_streams
             if connection.is_in_order():
                 del self._table.with_holes[pair]
-            elif any(half.buffer.is_overdue(now_ns) for half in halves):
+            elif any(half.has_hole() and half.buffer.is_overdue(now_ns) for half in halves):
                 for half, writer in zip(halves, connection.writers(shared), strict=True):
                     half.age(now_ns, writer)
                 connection.end_writing()
@@ -220,7 +220,7 @@ class Reassembler:
             total -= connection.buffered_memory_bytes
             writers = connection.writers(shared)
             for half, writer in zip(connection.half_streams, writers, strict=True):
-                if half.buffer.segments:
+                if half.has_hole():
                     half.buffer.report_limit(half.stream_offset, half.anomalies)
                     half.give_up_all(writer)
             connection.end_writing()

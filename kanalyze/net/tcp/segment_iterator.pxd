@@ -79,6 +79,10 @@ cdef class SegmentIdentities:
     cpdef mark(self, bytearray marks)
     @cython.locals(sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong)
     cdef long long last_same(self, SegmentIdentities newer, long long row, long long first) except -2
+    @cython.locals(sequence=cython.longlong, number=cython.longlong, index=cython.longlong,
+        earlier=cython.longlong)
+    cdef long long last_in_lane(self, long long row, long long[::1] orders, long long begin,
+        long long at) except -2
     @cython.locals(allowed_ns=cython.longlong, apart_ns=cython.longlong, is_near=cython.bint)
     cdef bint is_near(self, SegmentIdentities newer, long long row, long long earlier) except -1
     cdef bint is_same(self, SegmentIdentities newer, long long row, long long earlier) except -1
@@ -91,7 +95,8 @@ cdef class DuplicateLookup:
     cdef SegmentIdentities _now, _before
 
     @cython.locals(now=SegmentIdentities, before=SegmentIdentities, earlier=cython.longlong)
-    cpdef bint is_copy(self, long long row) except -1
+    cpdef bint is_copy(self, long long row, long long[::1] orders, long long begin,
+        long long at) except -1
 
 
 cdef unsigned long long mix(unsigned long long mixed, unsigned long long number) noexcept
@@ -110,8 +115,10 @@ cdef class SegmentIterator:
     cdef const long long[::1] sequences, acknowledgments, flags, starts, lengths, captured, times
     cdef const long long[::1] numbers, windows
     cdef int[::1] ranks
-    cdef long long _lower, _lower_end, _lower_rank, _higher, _higher_end, _higher_rank
+    cdef long long _lower_begin, _lower, _lower_end, _lower_rank
+    cdef long long _higher_begin, _higher, _higher_end, _higher_rank
 
+    @cython.locals(begin=cython.longlong, at=cython.longlong)
     cpdef mark_duplicate(self)
     cpdef mark_all(self)
     @cython.locals(row=cython.longlong)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kanalyze.common.saved import Saved
 from kanalyze.model.streams import Segments
-from kanalyze.model.tcp import Endpoint, ip_text
+from kanalyze.model.tcp import Endpoint, ip_text, ipv4_text
 
 try:
     import cython
@@ -86,6 +86,7 @@ MIX_ONE, MIX_OTHER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF
 SEED = hash("another number that differs from process to process") & LOW_64_BITS
 
+_new = tuple.__new__
 _IPV6_KEY: Final = 1 << 144
 _U64: Final = (1 << 64) - 1
 Pair: TypeAlias = tuple[int, int]
@@ -100,9 +101,12 @@ def ipv6_key(high: int, low: int, port: int) -> int:
 
 def key_endpoint(key: int) -> Endpoint:
     """Turn one half of a pair into text and number."""
-    address, is_ipv6 = key >> 16, bool(key >> 144)
-    text = ip_text(address >> 64 & _U64, address & _U64, is_ipv6=is_ipv6)
-    return Endpoint(text, key & 0xFFFF)
+    address = key >> 16
+    if key >> 144:
+        text = ip_text(address >> 64 & _U64, address & _U64, is_ipv6=True)
+    else:
+        text = ipv4_text(address)
+    return _new(Endpoint, (text, key & 0xFFFF))  # its class takes three times as long
 
 
 def check_pair(pair: Pair) -> None:
@@ -219,16 +223,16 @@ class SegmentGroups:
         size = MIN_TABLE
         while size < 2 * rows:
             size *= 2
-        self.table = memoryview(array("i", bytes(4 * size)))
+        self.table = memoryview(array("i", [0]) * size)
         self.table_mask = size - 1
         # Twice the number of its group, and 1 where the higher end sent it.
-        self.lanes = memoryview(array("i", bytes(4 * rows)))
-        self.firsts = memoryview(array("i", bytes(4 * rows)))
+        self.lanes = memoryview(array("i", [0]) * rows)
+        self.firsts = memoryview(array("i", [0]) * rows)
         self.count = 0
         self._find_groups(rows)
-        self.order = array("q", bytes(8 * rows))
-        self.start = array("q", bytes(8 * (self.count + 1)))
-        self.middle = array("q", bytes(8 * self.count))
+        self.order = array("q", [0]) * rows
+        self.start = array("q", [0]) * (self.count + 1)
+        self.middle = array("q", [0]) * self.count
         self.orders = memoryview(self.order)
         self.starts = memoryview(self.start)
         self.middles = memoryview(self.middle)
@@ -305,7 +309,7 @@ class SegmentGroups:
 
     def _sort(self, rows: int) -> None:
         """Sort the segments by group and sender, stably (a counting sort)."""
-        ends = memoryview(array("q", bytes(8 * 2 * self.count)))
+        ends = memoryview(array("q", [0]) * (2 * self.count))
         for row in range(rows):
             ends[self.lanes[row]] += 1
         total = 0
@@ -435,7 +439,7 @@ class SegmentIdentities:
         while size < 2 * rows:
             size *= 2
         # By hash of an identity: one more than the index of its last segment; 0 is a free slot.
-        table = memoryview(array("i", bytes(4 * size)))
+        table = memoryview(array("i", [0]) * size)
         for row in range(rows):
             slot = self._hash(row) & (size - 1)
             earlier = table[slot] - 1
@@ -456,6 +460,20 @@ class SegmentIdentities:
             if number - self.numbers[earlier] > WITHIN_PACKETS:
                 return -1
             if self.sequences[earlier] == sequence and self.is_same(newer, row, earlier):
+                return earlier
+        return -1
+
+    def last_in_lane(self, row: int, orders: memoryview, begin: int, at: int) -> int:
+        """As :meth:`last_same`, among the rows ``orders[begin:at]``: those of the same sender.
+
+        Only they can have the same identity, and they are few among all.
+        """
+        sequence, number = self.sequences[row], self.numbers[row]
+        for index in range(at - 1, begin - 1, -1):
+            earlier = orders[index]
+            if number - self.numbers[earlier] > WITHIN_PACKETS:
+                return -1
+            if self.sequences[earlier] == sequence and self.is_same(self, row, earlier):
                 return earlier
         return -1
 
@@ -512,10 +530,13 @@ class DuplicateLookup:
         self._now = now
         self._before = before
 
-    def is_copy(self, row: int) -> bool:
-        """Return true if a segment of the batch is a copy."""
+    def is_copy(self, row: int, orders: memoryview, begin: int, at: int) -> bool:
+        """Return true if a segment of the batch, at ``orders[at]``, is a copy.
+
+        From ``begin`` on, ``orders`` has the earlier rows of the same sender.
+        """
         now, before = self._now, self._before
-        earlier = now.last_same(now, row, row - 1)
+        earlier = now.last_in_lane(row, orders, begin, at)
         if earlier >= 0:
             return now.is_near(now, row, earlier)
         if before is None:
@@ -573,7 +594,7 @@ class SegmentIterator:
         self._checked = 0
         self._marked = -1
         # Number of payloads before each segment, in the order of the groups.
-        self.ranks = memoryview(array("i", bytes(4 * (len(columns) + 1))))
+        self.ranks = memoryview(array("i", [0]) * (len(columns) + 1))
         self.shared = self._payloads()
         self.at_end = True
 
@@ -587,7 +608,11 @@ class SegmentIterator:
         if self._lookback is None:
             self._lookback = self.duplicates.lookback(self.columns)
         self._checked += 1
-        self._marked = self.row if self._lookback.is_copy(self.row) else -1
+        begin, at = self._lower_begin, self._lower
+        if self.from_higher:
+            begin, at = self._higher_begin, self._higher
+        is_copy = self._lookback.is_copy(self.row, self.groups.orders, begin, at)
+        self._marked = self.row if is_copy else -1
 
     def mark_all(self) -> None:
         """Mark all duplicates and zero windows of the batch."""
@@ -604,8 +629,8 @@ class SegmentIterator:
     def begin(self, group: int) -> None:
         """Go to the first segment of a group."""
         groups = self.groups
-        self._lower = groups.starts[group]
-        self._lower_end = self._higher = groups.middles[group]
+        self._lower = self._lower_begin = groups.starts[group]
+        self._lower_end = self._higher = self._higher_begin = groups.middles[group]
         self._higher_end = groups.starts[group + 1]
         self._lower_rank = self.ranks[self._lower]
         self._higher_rank = self.ranks[self._higher]
@@ -680,7 +705,7 @@ class SegmentIterator:
             self.ranks[index] = count
             count += self.lengths[orders[index]] > 0
         self.ranks[rows] = count
-        columns = [array("q", bytes(8 * count)) for _column in range(5)]
+        columns = [array("q", [0]) * count for _column in range(5)]
         start, length, captured, time_ns, number = (memoryview(column) for column in columns)
         count = 0
         for index in range(rows):

@@ -200,7 +200,7 @@ class RoundTripTimer:
 
 def moved(cells: memoryview, first: int, last: int, room: int) -> memoryview:
     """Return ``room`` new cells that begin with some of the old ones."""
-    new_cells = memoryview(array("q", bytes(8 * room)))
+    new_cells = memoryview(array("q", [0]) * room)
     for index in range(first, last):
         new_cells[index - first] = cells[index]
     return new_cells

@@ -11,6 +11,7 @@ can be tested.
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,9 @@ class Thresholds(NamedTuple):
         return cls(ratio, round(time_ms * 1_000_000), percent / 100)
 
 
+_LONGEST = "max"
+
+
 class _Measure(NamedTuple):
     """One figure of one line, on both sides."""
 
@@ -101,7 +105,7 @@ class _Measure(NamedTuple):
 
     @property
     def is_latency(self) -> bool:
-        return self.name in QUANTILES
+        return self.name in QUANTILES or self.name == _LONGEST
 
     @property
     def is_worse(self) -> bool:
@@ -109,8 +113,8 @@ class _Measure(NamedTuple):
 
     def matters(self, thresholds: Thresholds) -> bool:
         """Return true if the difference is large enough to list."""
-        low, high = sorted((self.a, self.b))
         least = thresholds.least_ns if self.is_latency else thresholds.least_share
+        low, high = sorted((self.a, self.b))
         return high > low and high - low >= least and high >= thresholds.at_least * low
 
 
@@ -142,10 +146,8 @@ def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
         "new": new,
         "gone": gone,
         "alike": differences.alike(),
-        "too_few": [
-            {**_identity(key), "requests": [a.lines[key].requests, b.lines[key].requests]}
-            for key in too_few
-        ],
+        "too_few": [_unjudged(a, b, key, thresholds) for key in too_few],
+        "judged": bool(measures),
         "load": [_load(a, b, key) for key in _shared(a, b) if key[0] == "api"],
         "limited": a.limited or b.limited,
     }
@@ -153,6 +155,30 @@ def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
     if failed:
         result["failed_queries"] = failed
     return result
+
+
+def _unjudged(a: Side, b: Side, key: LineKey, thresholds: Thresholds) -> dict[str, Any]:
+    """Return a line with too few requests, with the latency that differs most."""
+    line_a, line_b = a.lines[key], b.lines[key]
+    figures = [
+        _Measure(key, name, of_a, of_b, None)
+        for name in (*QUANTILES, _LONGEST)
+        if (of_a := line_a.latency_ns.get(name)) and (of_b := line_b.latency_ns.get(name))
+    ]
+    large = [each for each in figures if each.matters(thresholds)]
+    largest = max(large, key=lambda each: abs(math.log(each.b / each.a)), default=None)
+    return {
+        **_identity(key),
+        "requests": [line_a.requests, line_b.requests],
+        "largest": None
+        if largest is None
+        else {
+            "measure": largest.name,
+            "a": largest.a,
+            "b": largest.b,
+            "ratio": round(largest.b / largest.a, 4),
+        },
+    }
 
 
 def _extent(side: Side) -> dict[str, Any]:

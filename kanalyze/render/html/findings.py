@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["findings_html"]
 
 _MOST = 40
-_LONGEST_TEXT = 400
+_LONGEST_TEXT, _LONGEST_ADVICE = 400, 4000
 _GRAVE, _SERIOUS = 70, 40
 _WORDS = {
     "client_id": "client",
@@ -81,7 +81,7 @@ def _kind(
     captures: Sequence[str],
     names: Mapping[str, Any],
 ) -> str:
-    """Return the findings of one kind: the common texts once, each finding, and its effects."""
+    """Return the findings of one kind: each finding, the common texts once, and its effects."""
     first = of_kind[0][1]
     items = "".join(_item(finding, captures, names) for _, finding in of_kind)
     effects = "".join(_kinds(findings, number, captures, names) for number, _ in of_kind)
@@ -91,10 +91,12 @@ def _kind(
         ("Confidence", confidence_text(first["sure"])),
         ("What repairs it", first["repair"]),
     )
-    lines = "".join(f"<div><dt>{word}</dt><dd>{_text(text)}</dd></div>" for word, text in facts)
+    lines = "".join(
+        f"<div><dt>{word}</dt><dd>{_text(text, _LONGEST_ADVICE)}</dd></div>" for word, text in facts
+    )
     return (
         f'<li class="{_grade(first["severity"])}"><h3>{_text(title)}</h3>'
-        f"<dl>{lines}</dl><ul>{items}</ul>{effects}</li>"
+        f"<ul>{items}</ul><dl>{lines}</dl>{effects}</li>"
     )
 
 
@@ -114,8 +116,8 @@ def _item(finding: Mapping[str, Any], captures: Sequence[str], names: Mapping[st
     )
 
 
-def _text(text: object) -> str:
-    return escape(shown(str(text), _LONGEST_TEXT))
+def _text(text: object, limit: int = _LONGEST_TEXT) -> str:
+    return escape(shown(str(text), limit))
 
 
 def _grade(severity: int) -> str:

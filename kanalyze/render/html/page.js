@@ -177,6 +177,7 @@
     const known = isSelected() || !exact[name] ? undefined : exact[name].get(sum.key.join());
     if (known) [sum.p50, sum.p90, sum.p99, sum.max] = known;
     sum.clients = sum.clientSet.size;
+    sum.many = many;
     return sum;
   };
   const sumsOfCells = () => {
@@ -586,18 +587,18 @@
     draw("heat", bottom + AXIS, [...parts, ...timeMarks(LEFT, bottom)]);
   };
   const cut = (text, most) => (text.length <= most ? text : text.slice(0, most - 1) + "\u2026");
-  const drawBars = (id, lines, isShare) => {
+  const drawBars = (id, lines) => {
     if (!lines.length) return drawNothing(id);
     const shown = lines.slice(0, MOST_BARS);
     const most = Math.max(1, ...shown.map(([, parts]) => total(parts)));
     const drawn = [];
     shown.forEach(([name, parts, took], number) => {
       const y = number * BAR + 4;
-      const scale = (WIDTH - LABEL - AFTER) / (isShare ? Math.max(total(parts), 1) : most);
+      const scale = (WIDTH - LABEL - AFTER) / most;
       let x = LABEL;
       drawn.push(word(LABEL - 8, y + 11, cut(name, MOST_LETTERS), "end"));
       parts.forEach((part, place) => {
-        const wide = Math.max(part * scale, isShare || part <= 0 ? 0 : 1);
+        const wide = Math.max(part * scale, part <= 0 ? 0 : 1);
         if (wide) drawn.push(shape("rect", { x: at(x), y, width: at(wide), height: 13, class: `w ${model.parts[place].class}` }));
         x += wide;
       });
@@ -606,15 +607,16 @@
     draw(id, shown.length * BAR + 8, drawn);
   };
   const drawWaterfall = (lines) =>
-    drawBars("waterfall", lines.map((line) => [`${line.api_label} ${line.client_label}`, line.parts, total(line.parts)]), false);
+    drawBars("waterfall", lines.map((line) => [`${line.api_label} ${line.client_label}`, line.parts, total(line.parts)]));
   const drawParts = (sums) => {
     const lines = [...sums.latency_parts].sort((a, b) => a.key.includes(OTHERS) - b.key.includes(OTHERS) || b.whole - a.whole || inOrder(a, b));
     const areMany = new Set(lines.map((line) => line.key[1])).size > 1;
     const nameOf = ([api, broker]) => labelOf("api", api) + (areMany ? ` ${labelOf("broker", broker)}` : "");
+    const averages = (line) => PARTS.map((name) => line[name]);
     drawBars("parts", [
-      ...sums.all_parts.map((line) => ["all", line.parts, line.total]),
-      ...lines.map((line) => [nameOf(line.key), line.parts, line.total]),
-    ], true);
+      ...sums.all_parts.map((line) => ["all", averages(line), line.total]),
+      ...lines.map((line) => [nameOf(line.key), averages(line), line.total]),
+    ]);
   };
   const drawTimeline = (events) => {
     const groups = [...new Set(events.map((event) => event.group))].sort((a, b) => a - b).slice(0, 12);
@@ -660,6 +662,12 @@
   ];
   const [LOGARITHMIC, ASINH] = [3, 4]; // uPlot's numbers; a logarithm has no negative latencies
   const hasNegative = cells.some((cell) => cell.latencies.some((bin, at) => at % 2 === 0 && bin < 0));
+  // A p99 of fewer requests is the longest of them: a line through such points would be a sawtooth.
+  const ENOUGH_FOR_P99 = 100;
+  const isFew = (times) => {
+    const filled = times.filter((sum) => sum.many);
+    return 2 * filled.filter((sum) => sum.many < ENOUGH_FOR_P99).length > filled.length;
+  };
   let drawn = [];
   let charts = [];
   let isDrawing = false;
@@ -673,7 +681,29 @@
     if (isDrawing || plot.select.width < 2) return;
     select({ from: bucketAt(plot, plot.select.left), to: bucketAt(plot, plot.select.left + plot.select.width) });
   };
-  const optionsOf = (chart, width) => {
+  // The spans of time of the findings that are shown, each with the colour of its severity.
+  const spansOfFindings = () =>
+    [...document.querySelectorAll("#findings .finding[data-first]")].filter((item) => !item.hidden).map((item) => ({
+      from: Number(item.dataset.first) / 1e6, to: Number(item.dataset.last) / 1e6,
+      colour: item.closest("ol > li").classList.contains("grave") ? "--bad" : "--warn",
+    }));
+  const LEAST_BAND = 3;
+  const drawBands = (plot) => {
+    const { left, top, width, height } = plot.bbox;
+    const spans = spansOfFindings();
+    plot.ctx.save();
+    for (const span of spans) {
+      const [from, to] = [span.from, span.to].map((time) => Math.min(Math.max(plot.valToPos(time, "x", true), left), left + width));
+      const wide = Math.max(to - from, LEAST_BAND);
+      plot.ctx.fillStyle = colour(span.colour);
+      plot.ctx.globalAlpha = 0.13;
+      plot.ctx.fillRect(from, top, wide, height);
+      plot.ctx.globalAlpha = 0.9;
+      plot.ctx.fillRect(from, top, wide, LEAST_BAND);
+    }
+    plot.ctx.restore();
+  };
+  const optionsOf = (chart, width, isOfFew) => {
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "11px system-ui, sans-serif" };
     return {
       width, height: 160, padding: [6, 26, 0, 0],
@@ -690,14 +720,15 @@
       series: [
         { label: "at", value: (plot, value) => (value === null ? "" : clockText(value * 1e6)) },
         ...chart.lines.map(([name, stroke, isFilled]) => ({
-          label: name, stroke: colour(stroke), width: 1.5, spanGaps: false,
+          label: name === "p99" && isOfFew ? "p99 (of few requests: points)" : name,
+          stroke: colour(stroke), width: 1.5, spanGaps: false,
           fill: isFilled ? colour(stroke) + "22" : undefined,
-          paths: chart.isLog ? undefined : uPlot.paths.stepped({ align: 1 }),
+          paths: !chart.isLog ? uPlot.paths.stepped({ align: 1 }) : name === "p99" && isOfFew ? () => null : undefined,
           points: { show: chart.isLog, size: 4 },
           value: (plot, value, series, at) => (at === null ? "" : chart.text(value === undefined ? null : value)),
         })),
       ],
-      hooks: { setSelect: [onSelect] },
+      hooks: { setSelect: [onSelect], drawAxes: [drawBands] },
     };
   };
   const showSpan = (plot) => {
@@ -727,7 +758,7 @@
     charts = drawn.map((chart) => {
       const place = byId(chart.id);
       const width = isPaper() ? PAPER_WIDTH : Math.max(place.clientWidth, 200);
-      return new uPlot(optionsOf(chart, width), dataOf(chart, times), place);
+      return new uPlot(optionsOf(chart, width, isFew(times)), dataOf(chart, times), place);
     });
     charts.forEach(showSpan);
   };
@@ -851,7 +882,35 @@
     if (selected.from !== null && selected.to === null) selected.to = model.buckets - 1;
     if (selected.to !== null && selected.from === null) selected.from = 0;
     if (selected.from !== null && selected.from > selected.to) [selected.from, selected.to] = [selected.to, selected.from];
+    history.replaceState(null, "", addressOf());
     drawAll();
+  };
+  // What is selected, in the address: names rather than numbers, for the page of another capture.
+  const SELECTS = "#select?";
+  const addressOf = () => {
+    const words = new URLSearchParams();
+    for (const [name] of DIMENSIONS) if (selected[name] !== null) words.set(name, labelOf(name, selected[name]));
+    if (selected.from !== null) {
+      words.set("since", isoText(starts[selected.from] * 1e6));
+      words.set("until", isoText(starts[selected.to] * 1e6 + model.bucket_us));
+    }
+    return words.size ? SELECTS + words : location.pathname + location.search;
+  };
+  const selectedInAddress = () => {
+    if (!location.hash.startsWith(SELECTS)) return {};
+    const words = new URLSearchParams(location.hash.slice(SELECTS.length));
+    const found = {};
+    for (const [name] of DIMENSIONS) {
+      const number = model.names[name].findIndex((line) => line.label === words.get(name));
+      if (number >= 0) found[name] = number;
+      else if (words.get(name) === model.others[name]) found[name] = OTHERS;
+    }
+    const [since, until] = ["since", "until"].map((name) => Date.parse(words.get(name)) * 1000);
+    if (since < until && until > model.start_us && since < model.start_us + model.buckets * model.bucket_us) {
+      const bucketOf = (us) => Math.min(Math.max(Math.floor((us - model.start_us) / model.bucket_us), 0), model.buckets - 1);
+      Object.assign(found, { from: bucketOf(since), to: bucketOf(until - 1) });
+    }
+    return found;
   };
   const makeFindings = () => {
     for (const item of document.querySelectorAll("#findings .finding")) {
@@ -899,6 +958,7 @@
   makeFigures(current.times);
   makeControls();
   makeFindings();
+  Object.assign(selected, selectedInAddress());
   drawAll();
   makeCharts(current.times);
   let width = byId("charts").clientWidth;
@@ -915,6 +975,9 @@
     drawDrawings();
     makeCharts(current.times);
   };
+  addEventListener("hashchange", () => {
+    if (location.hash.startsWith(SELECTS)) select({ ...nothing(), ...selectedInAddress() });
+  });
   addEventListener("beforeprint", () => onPaper(true));
   addEventListener("afterprint", () => onPaper(false));
   document.documentElement.dataset.ready = "yes";

@@ -26,6 +26,7 @@ from kanalyze.render.html.model import model_of
 from kanalyze.render.missing import without_nulls
 from kanalyze.render.terminal import report_lines
 from kanalyze.render.units import captures_text, count_text, duration_text
+from kanalyze.render.verdict import verdict_of
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def html_page(report: Mapping[str, Any], cube: Mapping[str, Any]) -> str:
     """
     report = without_nulls(report)
     captures = report["capture"]["captures"]
+    verdict = verdict_of(report)
     library, script = _asset("uPlot.iife.min.js"), _asset("page.js")
     style = _asset("uPlot.min.css") + _asset("page.css")
     return Template(_asset("page.html")).substitute(
@@ -57,6 +59,8 @@ def html_page(report: Mapping[str, Any], cube: Mapping[str, Any]) -> str:
         capture=escape(captures_text(captures)),
         style=style,
         span=escape(_span_text(report["capture"])),
+        verdict=escape(f"{verdict.text[0].upper()}{verdict.text[1:]}."),
+        level=verdict.level,
         findings=findings_html(
             report.get("findings"), captures, cube["names"], no_findings_text(report)
         )

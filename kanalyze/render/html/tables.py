@@ -95,7 +95,7 @@ TABLES = (
         (
             _name("API", "api"),
             _name("broker", "broker", 1),
-            PageColumn("taken at", "key", "", "", 2),
+            PageColumn("captured at", "key", "", "", 2),
             _REQUESTS,
             PageColumn("resent", "failed", "resent", is_optional=True),
             PageColumn("closed", "failed", "closed", is_optional=True),
@@ -103,7 +103,7 @@ TABLES = (
             PageColumn("each", "ns", "total"),
             PageColumn("sending", "ns", "request_send_ns"),
             PageColumn("network", "ns", "broker_network_ns"),
-            PageColumn("sent again", "ns", "retransmission_wait_ns"),
+            PageColumn("waited for resent", "ns", "retransmission_wait_ns"),
             PageColumn("queued", "ns", "pipeline_wait_ns"),
             PageColumn("in broker", "ns", "broker_time_ns"),
             PageColumn("response", "ns", "response_send_ns"),

@@ -1,7 +1,7 @@
-"""The row contracts of ``groups`` and ``metadata``: what exchanges say of groups and the cluster.
+"""The row contracts of ``groups``, ``metadata`` and ``changes``: what exchanges say of a cluster.
 
-In: nothing. Out: :class:`GroupEvent` and :class:`MetadataEntry`, and the columns of their tables,
-which begin with columns of the request's row.
+In: nothing. Out: :class:`GroupEvent`, :class:`MetadataEntry` and :class:`Change`, and the columns
+of their tables, which begin with columns of the request's row.
 """
 
 # No "from __future__ import annotations": see kanalyze.spec.columns.
@@ -15,11 +15,13 @@ from kanalyze.spec.rows.requests import COLUMNS, Topic, TopicId
 __all__ = [
     "CARRIED_COLUMNS",
     "CARRIED_NAMES",
+    "CHANGE_COLUMNS",
     "GROUP_COLUMNS",
     "METADATA_COLUMNS",
     "OFFSETS",
     "REQUEST_ID",
     "AssignedPartition",
+    "Change",
     "GroupEvent",
     "MetadataEntry",
 ]
@@ -170,6 +172,41 @@ class MetadataEntry(NamedTuple):
     ] = None
 
 
+class Change(NamedTuple):
+    """One setting that a request asks to change, or a resource that it creates or deletes."""
+
+    action: Annotated[
+        str,
+        "create, delete, set (also of values that were never set), reset (to the default), append, "
+        "subtract, alter, cancel, elect, register, unregister, renew or expire",
+    ]
+    resource_type: Annotated[
+        str,
+        "topic, topic_config, broker_config, broker_logger_config, client_metrics_config, "
+        "group_config, acl, quota, user (SCRAM), delegation_token, group, offsets, records, "
+        "reassignment, leader, feature, broker, raft_voter; and of brokers and controllers "
+        "themselves: in_sync_replicas, controller (who was elected, told to each voter)",
+    ]
+    resource: Annotated[
+        str | None,
+        "its name; of a partition TOPIC-N, of offsets the group, of a token its owner, of a quota "
+        "its entity; null if the messages have none, and for a token that only a secret names",
+    ]
+    setting: Annotated[
+        str | None, "what of it changes, such as retention.ms; null for all of it"
+    ] = None
+    value: Annotated[
+        str | None,
+        "what it becomes; [hidden] for a secret; null for nothing, for the default, or if unknown",
+    ] = None
+    is_trial: Annotated[bool, "the request only asks whether it could be done"] = False
+    error_code: Annotated[
+        Int16 | None, "of the change; 0 if it was made; null if no response could be read"
+    ] = None
+    error_name: Annotated[str | None, "its name; NONE for 0"] = None
+
+
 GROUP_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(GroupEvent))
 METADATA_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(MetadataEntry))
+CHANGE_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(Change))
 """The columns copied from the request's row, and the fields of the row type."""

@@ -13,11 +13,11 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.spec.columns import Column, with_times
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, QUALITY, QUALITY_COLUMNS
-from kanalyze.spec.rows.cluster import GROUP_COLUMNS, METADATA_COLUMNS, REQUEST_ID
+from kanalyze.spec.rows.cluster import CHANGE_COLUMNS, GROUP_COLUMNS, METADATA_COLUMNS, REQUEST_ID
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.spec.rows.views import FLOW_COLUMNS
+from kanalyze.spec.rows.views import FLOW_COLUMNS, LAG_COLUMNS, REPLICATION_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,6 +51,11 @@ TABLES: dict[str, TableSpec] = {
             "one broker, leader of a partition, coordinator, or set of announced versions, when it "
             "first appears on a connection or when it changes",
             METADATA_COLUMNS,
+        ),
+        TableSpec(
+            "changes",
+            "one setting that a request asks to change, or a resource that it creates or deletes",
+            CHANGE_COLUMNS,
         ),
         TableSpec(
             "records",
@@ -117,6 +122,16 @@ SQL_TABLES: dict[str, TableSpec] = {
         "flows",
         "what a client has sent and got, for a group, about a topic, in one direction, at a broker",
         with_times(FLOW_COLUMNS),
+    ),
+    "lag": TableSpec(
+        "lag",
+        "how far a consumer group is behind in a partition, as of a second",
+        with_times(LAG_COLUMNS),
+    ),
+    "replication": TableSpec(
+        "replication",
+        "what a follower has fetched from a leader, by one of its fetchers",
+        with_times(REPLICATION_COLUMNS),
     ),
 }
 """The tables and views that SQL can query."""

@@ -11,6 +11,7 @@ memory is bounded; values that were dropped give lines again.
 from __future__ import annotations
 
 from array import array
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from kanalyze.common.plain_values import fields, items
@@ -24,9 +25,17 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = ["API_VERSIONS", "METADATA_FIELDS", "SeenMetadata", "hinting", "metadata_entries"]
+__all__ = [
+    "METADATA_FIELDS",
+    "SAID_BY_RESPONSES",
+    "SeenMetadata",
+    "hinting",
+    "metadata_entries",
+]
 
-_PRODUCE, _FETCH, API_VERSIONS = 0, 1, 18
+_PRODUCE, _FETCH, _METADATA, _API_VERSIONS = 0, 1, 3, 18
+SAID_BY_RESPONSES = frozenset({_METADATA, _API_VERSIONS})
+"""Kafka keys of the APIs that nearly all connections ask, and whose facts need no request."""
 _ENDPOINTS = tuple(f"NodeEndpoints.{name}" for name in ("NodeId", "Host", "Port", "Rack"))
 _ONE_COORDINATOR = ("NodeId", "Host", "Port")
 _PARTITION = (
@@ -50,7 +59,7 @@ METADATA_FIELDS: FieldPaths = {
             "Responses.Partitions.CurrentLeader",
         ),
     ),
-    3: (
+    _METADATA: (
         (),
         (
             *("Brokers", "ClusterId", "ControllerId", "Topics.ErrorCode", "Topics.Name"),
@@ -64,7 +73,7 @@ METADATA_FIELDS: FieldPaths = {
             *(f"Coordinators.{name}" for name in _ONE_COORDINATOR),
         ),
     ),
-    API_VERSIONS: ((), ("ApiKeys",)),
+    _API_VERSIONS: ((), ("ApiKeys",)),
     60: ((), ("ErrorCode", "EndpointType", "ClusterId", "ControllerId", "Brokers")),
 }
 """The fields to decode of the APIs whose messages have facts about the cluster."""
@@ -82,6 +91,9 @@ _NUMBERS = 7
 leader epoch, and how many of its replicas there are, are in sync, are offline."""
 _UNKNOWN = -1
 _PACKED_BYTES = _NUMBERS * array("i").itemsize
+_MOST_KEPT_BYTES = 2048
+"""The largest value, by its estimated memory, whose lines are kept: that of a topic may have very
+many partitions."""
 _STATES = {
     "topic": ("SS", "iy"),
     "hint": ("ti", "iii"),
@@ -202,9 +214,9 @@ def _versions(_version: int, _: _Values | None, response: _Values) -> Iterator[K
 _READERS: dict[int, Callable[[int, _Values | None, _Values], Iterator[KeyedValue]]] = {
     _PRODUCE: _hints,
     _FETCH: _hints,
-    3: _metadata,
+    _METADATA: _metadata,
     10: _coordinators,
-    API_VERSIONS: _versions,
+    _API_VERSIONS: _versions,
     60: _cluster,
 }
 
@@ -256,8 +268,12 @@ class SeenMetadata:
             if previous is not None and _compared(key, previous) == _compared(key, value):
                 continue
             values_of_connection[key] = value
-            self._bytes += _size(value) - (0 if previous is None else _size(previous))
-            yield from _lines(key, value, previous)
+            size = _size(value)
+            self._bytes += size - (0 if previous is None else _size(previous))
+            if previous is None and size <= _MOST_KEPT_BYTES:
+                yield from _first_lines(key, value)
+            else:
+                yield from _lines(key, value, previous)
         while self._bytes > self._most_bytes and self._connections:
             dropped = self._connections.pop(next(iter(self._connections)))
             self._bytes -= sum(map(_size, dropped.values()))
@@ -280,13 +296,19 @@ def _checked(key: tuple[Any, ...], value: tuple[Any, ...]) -> KeyedValue:
 
 def _size(value: tuple[Any, ...]) -> int:
     """Return the estimated memory in bytes of a key with this value."""
-    texts = sum(len(part) for part in value if isinstance(part, str | bytes))
+    texts = sum([len(part) for part in value if isinstance(part, str | bytes)])
     return 400 + texts  # a key and a tuple, with their entry in a dict
 
 
 def _compared(key: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the part of a value whose changes give a line: of a broker, all but is_controller."""
     return value[:-1] if key[0] in ("broker", "controller") else value
+
+
+@lru_cache(maxsize=256)
+def _first_lines(key: tuple[Any, ...], value: tuple[Any, ...]) -> list[MetadataEntry]:
+    """Return the lines of a value that is new on a connection: all get the same from a cluster."""
+    return list(_lines(key, value, None))
 
 
 def _lines(

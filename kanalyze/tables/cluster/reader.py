@@ -6,6 +6,7 @@ another process; then blocks of lines for the rows that passed a filter.
 
 from __future__ import annotations
 
+import re
 from array import array
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -16,16 +17,18 @@ from kanalyze.spec.rows.cluster import (
     CARRIED_NAMES,
     REQUEST_ID,
     AssignedPartition,
+    Change,
     GroupEvent,
     MetadataEntry,
 )
 from kanalyze.tables.cluster.brokers import (
-    API_VERSIONS,
     METADATA_FIELDS,
+    SAID_BY_RESPONSES,
     SeenMetadata,
     hinting,
     metadata_entries,
 )
+from kanalyze.tables.cluster.changes import CHANGE_FIELDS, IN_SYNC, changes
 from kanalyze.tables.cluster.fields import BodyFields, more_fields
 from kanalyze.tables.cluster.groups import (
     GROUP_FIELDS,
@@ -52,22 +55,31 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER_TABLES", "ClusterFacts", "ClusterLines", "ClusterReader", "fields_of"]
 
-_GROUPS, _METADATA = "groups", "metadata"
-_FIELDS: dict[str, FieldPaths] = {_GROUPS: GROUP_FIELDS, _METADATA: METADATA_FIELDS}
+_GROUPS, _METADATA, _CHANGES = "groups", "metadata", "changes"
+_FIELDS: dict[str, FieldPaths] = {
+    _GROUPS: GROUP_FIELDS,
+    _METADATA: METADATA_FIELDS,
+    _CHANGES: CHANGE_FIELDS,
+}
 CLUSTER_TABLES = frozenset(_FIELDS)
 """The tables that this module makes."""
 _METADATA_COLUMNS = columns_of(MetadataEntry)
+_CHANGE_COLUMNS = columns_of(Change)
 _OFFSET_AT = len(GroupEvent._fields) - len(OFFSET_FIELDS)
 _EVENT_COLUMNS = columns_of(GroupEvent)[:_OFFSET_AT]
 _OFFSET_COLUMNS = columns_of(GroupEvent)[_OFFSET_AT:]
 _TOPIC = attrgetter("topic")
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 _NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, PartitionOffset, MetadataEntry)
 """Values that may name a topic."""
 
 
 _MOST_ANSWERS = 64
-"""Different responses to ApiVersions that are kept: brokers of one cluster have one or a few."""
+_LARGEST_KEPT_CELLS = 4096
+"""How many different responses are kept with their facts, and how large they are at most: nearly
+all connections ask for versions and metadata, and brokers of one cluster give one or a few answers.
+"""
 _Lines: TypeAlias = "tuple[array[int], dict[str, ColumnValues]]"
 """The row of each line in its block, and the columns of the lines."""
 
@@ -80,7 +92,7 @@ class ClusterFacts(NamedTuple):
     table: str
     items: list[Any]
     """For ``groups``: :class:`GroupEvent` and :class:`OffsetEvents`; for ``metadata``: pairs of
-    subject and values."""
+    subject and values; for ``changes``: :class:`Change`."""
 
 
 def fields_of(
@@ -117,11 +129,12 @@ class ClusterReader:
         self._bodies = BodyFields(catalog, extractors)
         self._group_apis = frozenset(_group_fields(offsets=offsets) if _GROUPS in tables else ())
         self._has_metadata = _METADATA in tables
-        self._announced: dict[tuple[int | None, object], list[Any]] = {}
+        self._change_apis = frozenset(CHANGE_FIELDS if _CHANGES in tables else ())
+        self._answers: dict[tuple[int, int, int | None, object], list[Any]] = {}
 
     def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
         """Return the facts in exchanges, in their order; ``block`` has their rows."""
-        if not (self._group_apis or self._has_metadata):
+        if not (self._group_apis or self._has_metadata or self._change_apis):
             return []
         status = block.columns["status"]
         assert isinstance(status, Words)
@@ -137,8 +150,8 @@ class ClusterReader:
                 # Most are heartbeats without an error, which have no lines.
                 if key != HEARTBEAT or status.codes[row] != fine:
                     self._add(facts, row, _GROUPS, exchange)
-            elif self._has_metadata and key == API_VERSIONS:
-                self._add_announced(facts, row, exchange)
+            elif key in self._change_apis:
+                self._add(facts, row, _CHANGES, exchange)
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS
@@ -150,30 +163,38 @@ class ClusterReader:
 
     def _add(self, facts: list[ClusterFacts], row: int, table: str, exchange: Exchange) -> None:
         key = exchange.key
-        request = self._bodies.values(exchange.request, key, "request")
-        response = self._bodies.values(exchange.response, key, "response")
         items: list[Any]
-        if table == _GROUPS:
-            items = list(group_events(key, request, response))
+        if key in SAID_BY_RESPONSES:
+            items = self._of_response(exchange)
         else:
-            items = metadata_entries(key, exchange.key_version, request, response)
+            request = self._bodies.values(exchange.request, key, "request")
+            response = self._bodies.values(exchange.response, key, "response")
+            if table == _GROUPS:
+                items = list(group_events(key, request, response))
+            elif table == _CHANGES:
+                items = changes(key, request, response)
+            else:
+                items = metadata_entries(key, exchange.key_version, request, response)
         if items:
             facts.append(ClusterFacts(row, table, items))
 
-    def _add_announced(self, facts: list[ClusterFacts], row: int, exchange: Exchange) -> None:
-        """Add what a broker announces. Each connection asks, and nearly all get the same answer."""
+    def _of_response(self, exchange: Exchange) -> list[Any]:
+        """Return the facts of an exchange that depend on its response and versions alone."""
         response = exchange.response
-        if response is None or response.encoded_fields is None:
-            return
-        answer = (response.version, response.encoded_fields.state())
-        items = self._announced.get(answer)
-        if items is None:
-            values = self._bodies.values(response, API_VERSIONS, "response")
-            items = metadata_entries(API_VERSIONS, exchange.key_version, None, values)
-            if len(self._announced) < _MOST_ANSWERS:
-                self._announced[answer] = items
-        if items:
-            facts.append(ClusterFacts(row, _METADATA, items))
+        encoded = None if response is None else response.encoded_fields
+        if response is None or encoded is None:
+            return []
+        key, version = exchange.key, exchange.key_version
+        answer = None
+        if encoded.cells <= _LARGEST_KEPT_CELLS:
+            answer = (key, version, response.version, encoded.state())
+            items = self._answers.get(answer)
+            if items is not None:
+                return items
+        items = metadata_entries(key, version, None, self._bodies.values(response, key, "response"))
+        if answer is not None and len(self._answers) < _MOST_ANSWERS:
+            self._answers[answer] = items
+        return items
 
 
 class ClusterLines:
@@ -213,6 +234,8 @@ class ClusterLines:
             of_table = [fact for fact in facts if fact.table == table]
             if table == _GROUPS:
                 rows, item_columns = self._group_lines(of_table)
+            elif table == _CHANGES:
+                rows, item_columns = self._change_lines(of_table)
             else:
                 rows, item_columns = self._metadata_lines(of_table, block)
             if rows:
@@ -229,6 +252,22 @@ class ClusterLines:
             entries += map(self._named, changes)
             rows.extend([fact.row] * len(changes))
         return rows, columns_of_rows(entries, _METADATA_COLUMNS)
+
+    def _change_lines(self, facts: Sequence[ClusterFacts]) -> _Lines:
+        rows, made = array("q"), list[Change]()
+        for fact in facts:
+            made += map(self._named_change, fact.items)
+            rows.extend([fact.row] * len(fact.items))
+        return rows, columns_of_rows(made, _CHANGE_COLUMNS)
+
+    def _named_change(self, change: Change) -> Change:
+        """Return a change with the name of its topic, if the request has the id alone."""
+        if change.resource_type != IN_SYNC or change.resource is None:
+            return change
+        topic_id, _, partition = change.resource.rpartition("-")
+        is_id = _TOPIC_ID.fullmatch(topic_id) is not None
+        name = self._names.name_of_text(topic_id) if is_id else None
+        return change if name is None else change._replace(resource=f"{name}-{partition}")
 
     def _group_lines(self, facts: Sequence[ClusterFacts]) -> _Lines:
         """Return the lines of events; columns that offsets share are made of the events alone."""

@@ -43,6 +43,7 @@ cdef class PeersWriter:
 
     @cython.locals(cells=RowPeers)
     cdef RowPeers put(self, Py_ssize_t at, Peers peers)
+    @cython.locals(cells=RowPeers)
     cdef RowPeers _look_up(self, Peers peers)
     cdef forget(self)
 

@@ -164,18 +164,19 @@ class RowPeers:
         is_proxied: whether there is a proxy; without one, its cells are null.
     """
 
-    def __init__(self, peers: Peers, numbers: tuple[int, int, int], words: list[int]) -> None:
-        self.serial = peers.tcp.serial
-        self.path = peers.tcp.path
-        self.client_index = int(peers.tcp.endpoints[0] != peers.client)
-        self.is_one_host = peers.client.ip == peers.broker.ip
+    def __init__(self, peers: Peers) -> None:
+        tcp, client, broker = peers.tcp, peers.client, peers.broker
+        self.serial, self.path = tcp.serial, tcp.path
+        self.client_index = int(tcp.endpoints[0] != client)
+        self.is_one_host = client.ip == broker.ip
         self.client_ns = self.broker_ns = -2
         self.capture_point = -1
-        self.connection_number, self.client_port, self.broker_port = numbers
-        self.connection, self.client_ip, self.broker_ip = words[:3]
-        self.software_name, self.software_version, self.principal = words[3:6]
-        self.proxy, self.proxied_client_ip, self.proxied_target = words[6:]
-        proxy = peers.tcp.proxy
+        self.connection_number = tcp.connection_number
+        self.client_port, self.broker_port = client.port, broker.port
+        self.connection = self.client_ip = self.broker_ip = -1
+        self.software_name = self.software_version = self.principal = -1
+        self.proxy = self.proxied_client_ip = self.proxied_target = -1
+        proxy = tcp.proxy
         self.is_proxied = proxy is not None
         self.proxied_client_port = -1
         if proxy is not None and proxy.client_port is not None:
@@ -226,23 +227,18 @@ class PeersWriter:
     def _look_up(self, peers: Peers) -> RowPeers:
         if len(self._known) >= _MAX_PEERS:
             self._known.clear()
-        client, broker, tcp = peers.client, peers.broker, peers.tcp
-        proxy = tcp.proxy
-        cells = self._known[peers] = RowPeers(
-            peers,
-            (tcp.connection_number, client.port, broker.port),
-            [
-                self._connection.code(f"{client}>{broker}"),
-                self._client_ip.code(client.ip),
-                self._broker_ip.code(broker.ip),
-                self._software_name.code(peers.software_name),
-                self._software_version.code(peers.software_version),
-                self._principal.code(peers.principal),
-                self._proxy.code(None if proxy is None else proxy.kind),
-                self._proxied_client_ip.code(None if proxy is None else proxy.client_ip),
-                self._proxied_target.code(None if proxy is None else proxy.target),
-            ],
-        )
+        client, broker, proxy = peers.client, peers.broker, peers.tcp.proxy
+        cells = self._known[peers] = RowPeers(peers)
+        cells.connection = self._connection.code(f"{client!s}>{broker!s}")
+        cells.client_ip = self._client_ip.code(client.ip)
+        cells.broker_ip = self._broker_ip.code(broker.ip)
+        cells.software_name = self._software_name.code(peers.software_name)
+        cells.software_version = self._software_version.code(peers.software_version)
+        cells.principal = self._principal.code(peers.principal)
+        if proxy is not None:
+            cells.proxy = self._proxy.code(proxy.kind)
+            cells.proxied_client_ip = self._proxied_client_ip.code(proxy.client_ip)
+            cells.proxied_target = self._proxied_target.code(proxy.target)
         return cells
 
     def forget(self) -> None:

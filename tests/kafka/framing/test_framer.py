@@ -128,14 +128,14 @@ def test_a_gap_inside_a_frame_costs_only_its_own_bytes() -> None:
     with pytest.raises(MissingBytes):
         holed.read(8, 4)
     assert body_of(whole) == b"next"
-    assert cutter.in_sync
+    assert cutter.is_in_sync()
 
 
 def test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found() -> None:
     data = frame_of(b"a" * 40) + frame_of(b"lost") + frame_of(b"MARK and more")
     cutter = FrameCutter(marked)
     (cut_short,) = cutter.feed([chunk([data[:10]]), Gap(10, 36, TIME_NS, 3)]).frames
-    assert not cutter.in_sync
+    assert not cutter.is_in_sync()
     items = [chunk([data[46:50], data[50:]], stream_offset=46, first_packet=3)]
     (frame,) = cutter.feed(items).frames
     assert cut_short.missing_bytes == 34
@@ -143,7 +143,7 @@ def test_a_gap_over_a_boundary_loses_sync_and_the_next_frame_is_found() -> None:
     assert body_of(frame) == b"MARK and more"
     assert frame.stream_offset == 52
     assert cutter.skipped_bytes == 6
-    assert cutter.in_sync
+    assert cutter.is_in_sync()
 
 
 def test_a_frame_that_a_search_found_has_the_numbers_of_its_packets() -> None:
@@ -191,7 +191,7 @@ def test_a_stream_of_zeros_is_not_cut_into_frames_for_ever() -> None:
     cutter = FrameCutter(never)
     frames = cutter.feed([chunk([bytes(1000)])]).frames
     assert len(frames) == 32
-    assert not cutter.in_sync
+    assert not cutter.is_in_sync()
 
 
 def test_a_snap_length_leaves_sizes_and_times() -> None:
@@ -259,11 +259,11 @@ def test_a_step_ends_where_sync_is_lost_and_the_rest_is_fed_again() -> None:
     first = cutter.feed_until_loss([chunk([data]), chunk([frame_of(b"next")], stream_offset=29)])
     assert [body_of(frame) for frame in first.frames] == [b"good"]
     assert [loss.stream_offset for loss in first.losses] == [8]
-    assert not cutter.in_sync
-    assert cutter.needs_locator
+    assert not cutter.is_in_sync()
+    assert cutter.needs_locator()
     second = cutter.feed_until_loss(first.rest)
     assert [body_of(frame) for frame in second.frames] == [b"MARK!", b"last", b"next"]
-    assert (second.losses, second.rest, cutter.needs_locator) == ([], [], False)
+    assert (second.losses, second.rest, cutter.needs_locator()) == ([], [], False)
 
 
 def test_a_located_frame_that_is_not_confirmed_is_dropped() -> None:
@@ -274,7 +274,7 @@ def test_a_located_frame_that_is_not_confirmed_is_dropped() -> None:
     data = frame_of(b"MARKed") + frame_of(b"MARK and more of it")
     cutter = FrameCutter(Doubting(marked), in_sync=False)
     first = cutter.feed([chunk([data[:9]])])
-    assert (first.frames, cutter.needs_locator) == ([], True)
+    assert (first.frames, cutter.needs_locator()) == ([], True)
     second = cutter.feed([chunk([data[9:]], stream_offset=9, first_packet=2)])
     assert [body_of(frame) for frame in second.frames] == [b"MARK and more of it"]
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.detection import UndecidedConnection, client_hello_direction
+from kanalyze.kafka.session.detection import (
+    KafkaMatch,
+    UndecidedConnection,
+    client_hello_direction,
+)
 from kanalyze.model.streams import Gap, StreamItem, StreamUpdate
 from tests.support import kafka as k
 from tests.support import kafka07 as old
@@ -119,14 +123,14 @@ def test_the_decision_at_first_sight_agrees_with_that_of_buffering(
     forced: int | None,
 ) -> None:
     update = first_update(opened_by, first_bytes, sizes, gaps)
-    at_once = DETECTOR.at_first_sight(update, forced)
-    if at_once is None:
+    at_once = DETECTOR.locate.client_at_first_sight(update, forced)
+    if at_once < 0:
         return
     state = UndecidedConnection(update.connection)
     state.begin(update)
     state.step()
     by_buffering = DETECTOR.find(state) if forced is None else DETECTOR.forced(state, forced)
-    assert (at_once, state.tls_directions) == (by_buffering, [])
+    assert (by_buffering, state.tls_directions) == (KafkaMatch(at_once, "kafka"), [])
     assert [stream.from_start for stream in state.streams] == update.connection.start_seen
 
 
@@ -134,8 +138,8 @@ def test_the_decision_at_first_sight_agrees_with_that_of_buffering(
 def test_a_request_with_a_good_client_id_is_enough(response: bytes) -> None:
     for opened_by, first in enumerate([(k.heartbeat(1), response), (response, k.heartbeat(1))]):
         update = first_update(opened_by, first, [], (0, 0))
-        assert DETECTOR.at_first_sight(update, None) == (opened_by, "kafka")
-        assert DETECTOR.at_first_sight(update, 1 - opened_by) is None
+        assert DETECTOR.locate.client_at_first_sight(update, None) == opened_by
+        assert DETECTOR.locate.client_at_first_sight(update, 1 - opened_by) == -1
 
 
 CUT = chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1)))
@@ -157,5 +161,5 @@ CUT = chunk([k.heartbeat(1) + b"more"], snap=len(k.heartbeat(1)))
     ],
 )
 def test_a_connection_in_doubt_is_buffered(update: StreamUpdate) -> None:
-    assert DETECTOR.at_first_sight(update, None) is None
-    assert DETECTOR.at_first_sight(update, 0) is None
+    assert DETECTOR.locate.client_at_first_sight(update, None) == -1
+    assert DETECTOR.locate.client_at_first_sight(update, 0) == -1

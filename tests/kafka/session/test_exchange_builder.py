@@ -70,9 +70,9 @@ def test_a_frame_without_a_header_is_unreadable_and_may_be_a_token() -> None:
 def test_an_early_response_keeps_the_connection_unsettled() -> None:
     builder, events = new_builder(), ConnectionEvents()
     builder.add_response(cut_of(k.heartbeat_answer(7)), 0, events)
-    assert not builder.is_settled
+    assert not builder.is_settled()
     builder.add_request(cut_of(k.heartbeat(7)), 0, events)
-    assert builder.is_settled
+    assert builder.is_settled()
     assert len(events.exchanges) == 1
 
 
@@ -150,7 +150,7 @@ def test_a_loss_is_an_anomaly_and_its_bytes_are_unread_until_a_frame_is_read() -
     assert [(each.stream_offset, each.end) for each in events.token_bytes] == [(0, None)]
     assert correlator.lost.requests
     assert losses.is_open(CLIENT)
-    assert losses.is_waiting
+    assert losses.is_waiting()
     losses.end_before(frame_of(k.heartbeat(1)), CLIENT, events)
     assert [(each.stream_offset, each.end) for each in events.token_bytes] == [(0, None), (0, 0)]
     assert not losses.is_open(CLIENT)
@@ -201,7 +201,7 @@ def test_a_direction_that_begins_out_of_sync_is_unread_and_no_loss_of_requests()
     losses = new_losses()
     events = losses.begin((False, True), is_whole=False)
     assert [(each.direction, each.end) for each in events.token_bytes] == [(CLIENT, None)]
-    assert (losses.is_open(CLIENT), losses.is_waiting, losses.lost_ns) == (True, False, TIME_NS)
+    assert (losses.is_open(CLIENT), losses.is_waiting(), losses.lost_ns) == (True, False, TIME_NS)
     assert new_losses().begin((True, False), is_whole=False).anomalies == []
     whole = new_losses()
     assert whole.begin((True, True), is_whole=True).token_bytes == []

@@ -67,6 +67,29 @@ def test_what_is_said_of_a_response_is_the_same_when_it_comes_again(
         assert details[0] == details[1]
 
 
+NAMES = st.text("abé", max_size=3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), NAMES, NAMES, NAMES, st.booleans()), max_size=20))
+def test_the_software_of_a_client_is_the_same_when_it_comes_again(
+    requests: list[tuple[int, str, str, str, bool]],
+) -> None:
+    for version, client_id, name, number, is_cut in requests:
+        tags = b"\0" if version >= 3 else b""
+        body = k.compact(name) + k.compact(number) + tags if version >= 3 else b""
+        data = k.request(
+            k.API_VERSIONS,
+            version,
+            5,
+            body[:-1] if is_cut else body,
+            client_id=client_id,
+            tags=tags,
+        )
+        frame = frame_of(data)
+        software = READER.fields.software(frame, READER.request_header(frame))
+        assert software == (None if version < 3 or is_cut else (name, number))
+
+
 @pytest.mark.parametrize("length", range(10))
 def test_a_frame_without_room_for_a_header_is_refused(length: int) -> None:
     frame = frame_of(struct.pack(">i", length) + b"\0\x0c\0\0\0\0\0\1\0\5"[:length])

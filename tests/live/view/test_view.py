@@ -18,7 +18,7 @@ from kanalyze.live.view.view_state import ViewState
 from kanalyze.live.window.snapshot import LatestFindings, OpenedRows
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, kind_of_finding
-from kanalyze.runtime.monitor import TlsConnections
+from kanalyze.runtime.monitor import InFlight, TlsConnections
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import HOSTILE, hostile, lossy, nothing, usual, usual_windows
 from tests.live.view.test_view_state import KEYS, after
@@ -440,3 +440,14 @@ def test_the_filters_of_the_run_and_the_typed_filter_are_shown_together():
     shown = text(usual()._replace(filters="--api Fetch"), ViewState(pattern="web"), 100, 24)
     assert "only --api Fetch web" in shown
     assert all(cell_len(line) <= 60 for line in text(usual(), ViewState(), 60, 24).splitlines())
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize("make", [usual, lossy, hostile])
+def test_requests_in_flight_are_shown_at_every_width(make, width):
+    snapshot = make()
+    assert snapshot.capture is not None
+    waiting = snapshot.capture._replace(in_flight=InFlight(12_345, ()))
+    snapshot = snapshot._replace(capture=waiting, unfiltered=None)
+    first = view_of(snapshot, ViewState(), width, 24).lines[0].plain
+    assert "in flight 12,345" in first

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +23,9 @@ from kanalyze.net.tcp.segment_iterator import (
 )
 from tests.support.measuring import at, numbered
 from tests.support.packets import ACK, FIN, START_NS, SYN, Packet, make_batch, segment, timed
+
+if TYPE_CHECKING:
+    from kanalyze.net.segment_columns import SegmentColumns
 
 STEADY = settings(deadline=None)
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "255.255.255.255")
@@ -96,6 +102,18 @@ BATCHES = pytest.mark.parametrize("batch_packets", [0, 1, 2])
 CLIENT_V6, BROKER_V6 = ("2001:db8::1", 50000), ("2001:db8::2", 9092)
 
 
+def one_by_one(finder: DuplicateDetector, segments: SegmentColumns) -> list[bool]:
+    lookback, groups = finder.lookback(segments), SegmentGroups(segments)
+    orders, found = memoryview(groups.order), [False] * len(segments)
+    for group in range(groups.count):
+        for begin, end in pairwise(
+            (groups.start[group], groups.middle[group], groups.start[group + 1])
+        ):
+            for index in range(begin, end):
+                found[orders[index]] = lookback.is_copy(orders[index], orders, begin, index)
+    return found
+
+
 def copies(packets: list[Packet], batch_packets: int = 0) -> list[bool]:
     """Return for each packet whether it is a copy."""
     finder, found = DuplicateDetector(), []
@@ -104,8 +122,7 @@ def copies(packets: list[Packet], batch_packets: int = 0) -> list[bool]:
         batch = make_batch(packets[first : first + size], first + 1)
         segments = read_headers(batch, LayerStats())
         all_at_once = list(map(bool, finder.find(segments)))
-        lookback = finder.lookback(segments)
-        assert [lookback.is_copy(row) for row in range(len(segments))] == all_at_once
+        assert one_by_one(finder, segments) == all_at_once
         found += all_at_once
         finder.remember(segments)
     return found

@@ -221,6 +221,21 @@ def test_too_few_requests_are_not_compared() -> None:
     comparison = compare_rows([*a, *rare], [*a, *slow])
     assert {(line["api"], line["name"]) for line in comparison["too_few"]} >= {("Fetch", "rare")}
     assert not comparison["slower"]
+    assert comparison["judged"]
+    largest = {(line["api"], line["name"]): line["largest"] for line in comparison["too_few"]}
+    of_rare = largest["Fetch", "rare"]
+    assert of_rare["b"] == pytest.approx(10**10, rel=0.01)
+    assert of_rare["ratio"] == pytest.approx(of_rare["b"] / of_rare["a"], rel=1e-3)
+
+
+def test_too_few_requests_of_all_kinds_judge_nothing() -> None:
+    rare = calm()[:20]
+    same = compare_rows(rare, rare)
+    assert not same["judged"]
+    assert [line["largest"] for line in same["too_few"]] == [None] * len(same["too_few"])
+    slow = [request._replace(latency_ns=10**10) for request in rare]
+    lines = compare_rows(rare, slow)["too_few"]
+    assert any(line["largest"] and line["largest"]["ratio"] > 1 for line in lines)
 
 
 @pytest.mark.parametrize("seconds", [0, 5])

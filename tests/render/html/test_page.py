@@ -326,7 +326,7 @@ def test_findings_are_counted_and_not_their_places() -> None:
 def test_a_finding_has_the_command_that_shows_its_rows() -> None:
     page = html_page(*report_and_cube_of("errors"))
     assert "kanalyze requests" in page
-    assert "--topic errors-small --errors</code>" in page
+    assert "--finding too_large:1</code>" in page
     assert "first in packet" in page
 
 

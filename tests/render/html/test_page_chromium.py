@@ -50,7 +50,7 @@ TITLES_OF_PARTS = {
     "each": "total_time_ns",
     "sending": "request_send_ns",
     "network": "broker_network_ns",
-    "sent again": "retransmission_wait_ns",
+    "waited for resent": "retransmission_wait_ns",
     "queued": "pipeline_wait_ns",
     "in broker": "broker_time_ns",
     "response": "response_send_ns",
@@ -360,7 +360,7 @@ def check_figures(page: Page, expected: dict[str, Any]) -> None:
 def check_parts(page: Page, expected: list[dict[str, Any]]) -> None:
     """Compare the table *Where the time went* with the report."""
     parts = {
-        (line["API"], line["broker"], line["taken at"]): line
+        (line["API"], line["broker"], line["captured at"]): line
         for line in lines_of(page, "latency_parts")
     }
     assert len(parts) == len(expected)
@@ -616,3 +616,69 @@ def test_the_page_is_printed_with_charts_and_without_controls(page: Page) -> Non
     assert page.run("getComputedStyle(document.getElementById('controls')).display") == "none"
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     page.tell("Emulation.setEmulatedMedia", media="", features=[])
+
+
+# -- what is seen at first, and shared ------------------------------------------------------------
+
+
+def test_the_verdict_and_the_tiles_come_first(page: Page) -> None:
+    assert page.run("document.getElementById('verdict').className") in ("good", "bad", "warning")
+    order = page.run(
+        "[...document.querySelectorAll('#verdict, #tiles, nav, #findings')]"
+        ".map((e) => e.id || 'nav')"
+    )
+    assert order == ["verdict", "tiles", "nav", "findings"]
+    assert tile(page, "requests")
+
+
+def test_what_is_selected_is_in_the_address(page: Page) -> None:
+    choose(page, "Client", "confluent-consume")
+    choose(page, "API", "Fetch")
+    hash_of = "location.hash"
+    address = page.run(hash_of)
+    assert address == "#select?client=confluent-consume&api=Fetch"
+    requests = tile(page, "requests")
+    page.run("document.getElementById('clear').click()")
+    assert page.run(hash_of) == ""
+    assert tile(page, "requests") != requests
+    page.run(f"location.hash = {json.dumps(address)}")
+    page.wait_for(
+        f"document.getElementById('tile-requests').textContent === {json.dumps(requests)}"
+    )
+
+
+def test_a_span_of_time_in_the_address_is_selected(page: Page) -> None:
+    choose(
+        page, "From", page.run("document.querySelectorAll('#controls select')[5].options[3].text")
+    )
+    address = page.run("location.hash")
+    assert re.fullmatch(r"#select\?since=[-0-9T%A.Z]+&until=[-0-9T%A.Z]+", address)
+    selected = page.run("document.getElementById('selected').textContent")
+    page.run("document.getElementById('clear').click()")
+    page.run(f"location.hash = {json.dumps(address)}")
+    page.wait_for(f"document.getElementById('selected').textContent === {json.dumps(selected)}")
+
+
+def test_an_address_that_makes_no_sense_selects_nothing(page: Page) -> None:
+    everything = tile(page, "requests")
+    page.run("location.hash = '#select?client=%1b%5b2J&since=never&until=2000-01-01T00:00:00Z'")
+    assert tile(page, "requests") == everything
+
+
+def test_bars_of_where_the_time_went_have_one_scale(page: Page) -> None:
+    bars = page.run("""(() => {
+        const widths = new Map();
+        for (const bar of document.querySelectorAll("#parts rect")) {
+            const y = bar.getAttribute("y");
+            widths.set(y, (widths.get(y) ?? 0) + Number(bar.getAttribute("width")));
+        }
+        const texts = [...document.querySelectorAll("#parts text.strong")];
+        return [[...widths.values()], texts.map((each) => each.textContent)];
+    })()""")
+    units = {"ns": 1, "\u00b5s": 1e3, "ms": 1e6, "s": 1e9}
+    times = [float(number) * units[unit] for number, unit in map(str.split, bars[1])]
+    assert len(times) > 3
+    longest = max(times)
+    for width, time in zip(bars[0], times, strict=True):
+        # A part that took any time is at least a pixel wide.
+        assert width == pytest.approx(max(bars[0]) * time / longest, rel=0.03, abs=7)

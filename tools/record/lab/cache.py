@@ -49,10 +49,9 @@ def fetch() -> Tools:
     return Tools(jars(), _environment(), kafka_version())
 
 
-def jars() -> Path:
-    """The folder of the broker's jars, fetched when missing."""
-    pom = HERE / "pom.xml"
-    folder = cache_folder() / f"kafka-{kafka_version()}-{_digest(pom)}"
+def jars(pom: Path = HERE / "pom.xml") -> Path:
+    """The folder of the broker's jars, or those of another pom, fetched when missing."""
+    folder = cache_folder() / f"kafka-{kafka_version(pom)}-{_digest(pom)}"
     if not (folder / ".complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

@@ -6,7 +6,7 @@ of what clients asked the request logs tell all, of the rest they tell no exact 
 
 import base64
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -88,15 +88,24 @@ class Cluster:
     """Started on entering and stopped on leaving."""
 
     def __init__(self, tools: Tools, namespace: Namespace, folder: Path, nodes: int) -> None:
-        self.nodes = [
+        self.nodes: Sequence[Node] = [
             Node(tools, namespace, folder / f"node-{number}", number, nodes)
             for number in range(1, nodes + 1)
         ]
 
     def __enter__(self) -> Self:
+        self.format()
+        self.start()
+        return self
+
+    def format(self) -> None:
+        """Make the folders of all nodes."""
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node in self.nodes:
             node.format(cluster_id)
+
+    def start(self) -> None:
+        """Start all of them at once."""
         try:
             # None is up before it knows of a leader, which more than half of them elect.
             with ThreadPoolExecutor(len(self.nodes)) as beside:
@@ -104,7 +113,6 @@ class Cluster:
         except BaseException:
             self.stop()
             raise
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()

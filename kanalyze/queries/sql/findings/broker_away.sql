@@ -52,7 +52,8 @@ SELECT
         END
     ) AS what,
     -- rows: connection_keys,
-    attempts AS weight,
+    -- One node may have several ports: clients wait for the others.
+    CASE WHEN is_controller THEN 0 ELSE attempts END AS weight,
     from_ns AS first_time_ns,
     coalesce(back_ns, last_ns) AS last_time_ns,
     first_packet

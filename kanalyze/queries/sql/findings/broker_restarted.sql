@@ -7,8 +7,8 @@
 -- repair: Nothing, if it was restarted on purpose; else look for the reason in the broker's log.
 -- see: over_time
 -- only if connections: bool_or(opened_by = 'client' AND client_payload_bytes = 0 AND broker_payload_bytes = 0)
--- parameter least_attempts = 3: minimum number of failed connections
--- parameter least_span_s = 1: minimum seconds over which they fail
+-- parameter least_attempts = 2: minimum number of failed connections; clients that know of others try few times
+-- parameter least_away_s = 1: minimum seconds from its last answer, or else the first failed connection, until it was back
 SELECT
     broker_ip,
     broker_port,
@@ -31,5 +31,5 @@ FROM outages
 WHERE
     is_orderly
     AND attempts >= $least_attempts
-    AND last_ns - first_ns >= $least_span_s * 1000000000
+    AND back_ns - from_ns >= $least_away_s * 1000000000
 ORDER BY weight DESC, broker_ip, broker_port

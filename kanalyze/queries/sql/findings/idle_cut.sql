@@ -60,6 +60,7 @@ compared AS (
 of_idle AS (
     SELECT
         client_id,
+        CAST(NULL AS VARCHAR) AS client_ip,
         broker_ip,
         broker_port,
         concat(
@@ -171,12 +172,15 @@ survived AS (
 ),
 of_forgotten AS (
     SELECT
-        client_id,
+        -- Many clients may pass through one device: it forgets the connections of all of them.
+        CASE WHEN count(DISTINCT client_id) = 1 THEN min(client_id) END AS client_id,
         client_ip,
         broker_ip,
         broker_port,
         concat(
-            number_text(count(*), 'connection'), ' reset by the other end at the next request (',
+            number_text(count(*), 'connection'),
+            CASE WHEN count(DISTINCT client_id) > 1 THEN concat(' of ', count(DISTINCT client_id), ' clients') ELSE '' END,
+            ' reset by the other end at the next request (',
             array_to_string(list_sort(list(DISTINCT api_name)), ', '), ') after ',
             CASE
                 WHEN in_s(min(forgotten.silence_ns)) < in_s(max(forgotten.silence_ns))
@@ -200,7 +204,7 @@ of_forgotten AS (
         min(first_packet) AS first_packet
     FROM forgotten
     LEFT JOIN survived USING (client_ip, broker_ip, broker_port)
-    GROUP BY client_id, client_ip, broker_ip, broker_port
+    GROUP BY client_ip, broker_ip, broker_port
     HAVING
         count(*) > coalesce(max(survived.as_long), 0)
         AND (
@@ -209,29 +213,7 @@ of_forgotten AS (
             OR max(forgotten.silence_ns) >= (240 - $tolerance_s) * 1000000000
         )
 )
-SELECT
-    client_id,
-    NULL AS client_ip,
-    broker_ip,
-    broker_port,
-    what,
-    -- rows: connection_keys,
-    weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
-FROM of_idle
+SELECT * FROM of_idle
 UNION ALL
-SELECT
-    client_id,
-    client_ip,
-    broker_ip,
-    broker_port,
-    what,
-    -- rows: connection_keys,
-    weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
-FROM of_forgotten
+SELECT * FROM of_forgotten
 ORDER BY weight DESC, client_id NULLS LAST, broker_ip, broker_port, what

@@ -8,6 +8,7 @@
 -- repair: Find out what stops the process in between: garbage collection, a container without CPU quota, swapping, a machine that sleeps. A longer session.timeout.ms only hides it.
 -- only if requests: bool_or(member_id <> '')
 -- parameter least_share = 0.334: minimum time between two requests, as a share of the session timeout
+-- parameter least_ratio = 1.5: minimum ratio to what is usual between two requests of the member
 -- parameter session_s = 45: session timeout in s, if the member's JoinGroup is not in the capture
 WITH sessions AS (
     SELECT
@@ -42,6 +43,15 @@ signs AS (
         AND requests.member_id <> ''
         AND connections.client_lost_bytes = 0
 ),
+usual AS (
+    SELECT
+        group_id,
+        member_id,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY gap_ns) AS gap_ns
+    FROM signs
+    GROUP BY group_id, member_id
+    HAVING count(gap_ns) > 1
+),
 late AS (
     SELECT
         signs.*,
@@ -49,7 +59,12 @@ late AS (
     FROM signs
     LEFT JOIN sessions
         ON signs.group_id = sessions.group_id AND signs.member_id = sessions.member_id
-    WHERE signs.gap_ns >= $least_share * coalesce(sessions.session_ms, $session_s * 1000) * 1000000
+    LEFT JOIN usual
+        ON signs.group_id = usual.group_id AND signs.member_id = usual.member_id
+    WHERE
+        signs.gap_ns >= $least_share * coalesce(sessions.session_ms, $session_s * 1000) * 1000000
+        -- A member that is always as long silent has such a heartbeat.interval.ms.
+        AND signs.gap_ns >= $least_ratio * coalesce(usual.gap_ns, 0)
 )
 SELECT
     group_id,

@@ -11,6 +11,7 @@
 -- why: From the first JoinGroup of a round to the last SyncGroup no member consumes (with eager assignors); with the newer protocol, members wait whose partitions move.
 -- repair: Members that join and leave: look for a deployment, a crash loop, an autoscaler; static membership (group.instance.id) lets them come back without a round. Members lost: a longer session.timeout.ms for pauses of the process, a longer max.poll.interval.ms or smaller max.poll.records for slow work. The cooperative assignor or group.protocol=consumer make rounds shorter.
 -- see: over_time
+-- caused by broker_stood_still
 -- caused by late_heartbeats: group_id
 -- caused by broker_away
 -- caused by broker_restarted

@@ -6,7 +6,7 @@
 -- repair: Upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions. Remove settings that fix old versions (broker.version.fallback, api.version.request=false, api_version). A client that sends what the broker did not announce: one of another system than the broker, or with such a setting.
 -- see: versions
 -- tables: metadata
--- only if requests: bool_or(status = 'unanswered' OR error_code = 35)
+-- only if requests: bool_or(status = 'unanswered' OR (error_code = 35 AND api_key <> 18))
 -- parameter least_requests = 1: minimum number of refused requests
 WITH refused AS (
     SELECT
@@ -68,19 +68,28 @@ SELECT
         number_text(count(*), 'request'), ' refused: ',
         array_to_string(list_sort(list(DISTINCT version)), ', '),
         -- Each announcement once.
-        array_to_string(list_sort(list(DISTINCT announced)), ''), '; ',
-        count(*) FILTER (WHERE is_answered), ' answered UNSUPPORTED_VERSION, ',
-        number_text(
-            count(DISTINCT closed_connection) FILTER (WHERE NOT is_answered AND closed_by = 'broker'),
-            'time'
-        ),
-        ' the broker closed the connection',
+        array_to_string(list_sort(list(DISTINCT announced)), ''),
+        CASE
+            WHEN count(*) FILTER (WHERE is_answered) = 0 THEN ''
+            ELSE concat('; ', count(*) FILTER (WHERE is_answered), ' answered UNSUPPORTED_VERSION')
+        END,
+        CASE
+            WHEN count(*) FILTER (WHERE NOT is_answered AND closed_by = 'broker') = 0 THEN ''
+            ELSE concat(
+                '; ',
+                number_text(
+                    count(DISTINCT closed_connection) FILTER (WHERE NOT is_answered AND closed_by = 'broker'),
+                    'time'
+                ),
+                ' the broker closed the connection'
+            )
+        END,
         CASE
             WHEN count(*) FILTER (WHERE closed_by = 'client') = 0 THEN ''
             ELSE concat(
-                ', ',
+                '; ',
                 number_text(count(DISTINCT closed_connection) FILTER (WHERE closed_by = 'client'), 'time'),
-                ' the client, after it got no answer'
+                ' the client closed it, after it got no answer'
             )
         END
     ) AS what,

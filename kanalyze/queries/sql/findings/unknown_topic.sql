@@ -67,6 +67,9 @@ SELECT
             WHEN failed.topic IS NULL THEN 'the topic''s id has no name in this capture'
             WHEN there.last_ns < first_time_ns
                 THEN concat('until ', in_s(first_time_ns - there.last_ns), ' s before, the topic was there')
+            -- One broker hears of it before another.
+            WHEN there.first_ns < first_time_ns AND there.last_ns < first_time_ns + 1000000000
+                THEN 'until then, the topic was there'
             WHEN there.first_ns > last_time_ns
                 THEN concat(in_s(there.first_ns - last_time_ns), ' s later, the topic is there')
             WHEN there.topic IS NOT NULL THEN 'other requests of the topic are answered meanwhile'

@@ -41,6 +41,7 @@ tried AS (
     SELECT
         vain.broker_ip,
         vain.broker_port,
+        CAST(NULL AS VARCHAR) AS client_id,
         CASE WHEN max(vain.clients) = 1 THEN min(vain.client_ip) END AS client_ip,
         concat(
             number_text(max(vain.attempts), 'attempt'), ' of ',
@@ -162,29 +163,7 @@ stuck AS (
             )
         )
 )
-SELECT
-    broker_ip,
-    broker_port,
-    NULL AS client_id,
-    client_ip,
-    what,
-    -- rows: connection_keys,
-    weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
-FROM tried
+SELECT * FROM tried
 UNION ALL
-SELECT
-    broker_ip,
-    broker_port,
-    client_id,
-    client_ip,
-    what,
-    -- rows: connection_keys,
-    weight,
-    first_time_ns,
-    last_time_ns,
-    first_packet
-FROM stuck
+SELECT * FROM stuck
 ORDER BY weight DESC, broker_ip, broker_port, client_id NULLS LAST, client_ip NULLS LAST

@@ -1,4 +1,4 @@
--- Latencies of requests, counted in bins, by the grain of `time_buckets` in which they began.
+-- Latencies of requests in bins, by the `grain_ns` of `time_buckets` that they began in.
 SELECT
     request_start_ns // grain_ns * grain_ns AS start_ns,
     latency_bin AS bin,

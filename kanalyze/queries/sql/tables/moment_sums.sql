@@ -1,4 +1,4 @@
--- Requests, errors and bytes by the grain of `time_buckets` in which they begin or are answered.
+-- Requests, errors and bytes by the `grain_ns` of `time_buckets` that they are in.
 WITH events AS (
     SELECT
         request_start_ns // grain_ns * grain_ns AS start_ns,

@@ -4,8 +4,8 @@
 --
 -- Attempts before the first connection that was served, and those after it, are two lines: a broker
 -- may come up while it is captured, and go away later. `left_ns` is the time of its last response
--- before, `back_ns` the start of the first connection that it served afterwards; null if the capture
--- has none. `refused_writes` are those that too few replicas, or none in time, had taken; `lost` are
+-- before, `back_ns` the start of the first connection that it served afterwards, or that it opened to
+-- another broker to copy partitions, if it had none open; null if the capture has none. `refused_writes` are those that too few replicas, or none in time, had taken; `lost` are
 -- those that it got and did not answer; `longest_write_ns` is of all brokers. `moved` are the clients
 -- that other brokers answered meanwhile.
 WITH opened AS (
@@ -65,6 +65,29 @@ returned AS (
     WHERE opened.is_served
     GROUP BY failed.broker_ip, failed.broker_port, failed.is_after
 ),
+copies AS (
+    SELECT
+        failed.broker_ip,
+        failed.broker_port,
+        failed.is_after,
+        min(connections.start_ns) FILTER (WHERE connections.start_ns > failed.last_ns) AS back_ns
+    FROM failed
+    JOIN connections
+        ON failed.broker_ip = connections.client_ip
+        -- Brokers on one machine have the same address.
+        AND connections.client_ip <> connections.broker_ip
+        AND connections.broker_payload_bytes > 0
+        AND is_replica_client(connections.client_id)
+        -- A controller on the same node may end later.
+        AND connections.client_id NOT LIKE 'raft-client-%'
+    GROUP BY failed.broker_ip, failed.broker_port, failed.is_after
+    HAVING
+        count(*) FILTER (
+            WHERE
+                connections.start_ns <= failed.last_ns
+                AND coalesce(connections.end_ns, failed.last_ns) >= failed.last_ns
+        ) = 0
+),
 spoken AS (
     SELECT
         failed.broker_ip,
@@ -88,10 +111,10 @@ bounded AS (
         failed.*,
         spoken.left_ns,
         coalesce(spoken.answered, 0) AS answered,
-        returned.back_ns,
+        coalesce(returned.back_ns, copies.back_ns) AS back_ns,
         coalesce(spoken.left_ns, failed.first_ns) AS from_ns,
         -- Writes fail until replicas are back.
-        coalesce(returned.back_ns, 9223372036854775807) AS until_ns
+        coalesce(returned.back_ns, copies.back_ns, 9223372036854775807) AS until_ns
     FROM failed
     LEFT JOIN spoken
         ON failed.broker_ip = spoken.broker_ip
@@ -101,6 +124,10 @@ bounded AS (
         ON failed.broker_ip = returned.broker_ip
         AND failed.broker_port = returned.broker_port
         AND failed.is_after = returned.is_after
+    LEFT JOIN copies
+        ON failed.broker_ip = copies.broker_ip
+        AND failed.broker_port = copies.broker_port
+        AND failed.is_after = copies.is_after
 ),
 moved AS (
     SELECT

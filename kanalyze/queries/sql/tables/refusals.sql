@@ -5,7 +5,8 @@
 -- A burst ends when there is no such code for 10 s. `asked` counts all requests of that API by the
 -- client; one response may have a code for several partitions. `first_time_ns` and `last_time_ns`
 -- are times of requests, `span_ns` is from the first such response to the last. The columns are
--- those of a finding. Where a login or an authorization failed, `what` names the user.
+-- those of a finding. Where a login or an authorization failed, `what` names the
+-- user; `group_id` is the group that a client may not use.
 WITH codes AS (
     SELECT
         *,
@@ -32,6 +33,7 @@ counted AS (
         codes.client_id,
         codes.topic,
         min(codes.principal) AS principal,
+        CASE WHEN count(DISTINCT codes.group_id) = 1 THEN min(codes.group_id) END AS group_id,
         count(DISTINCT codes.request_id) AS refused,
         max(sent.asked) AS asked,
         count(*) FILTER (WHERE coalesce(since_last_ns, 10000000000) >= 10000000000) AS bursts,
@@ -51,6 +53,7 @@ SELECT
     api_name,
     client_id,
     topic,
+    CASE WHEN error_code = 30 THEN group_id END AS group_id,
     concat(
         refused, ' of ', asked, ' ', coalesce(api_name, '?'), ' requests refused',
         CASE

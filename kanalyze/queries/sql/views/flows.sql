@@ -8,8 +8,8 @@ WITH topics AS (
         request_id,
         topic,
         CASE WHEN topic IS NULL THEN topic_id END AS topic_id,
-        sum(record_count) FILTER (WHERE coalesce(error_code, 0) = 0) AS records,
-        sum(record_bytes) FILTER (WHERE coalesce(error_code, 0) = 0) AS bytes,
+        sum(record_count) FILTER (WHERE coalesce(error_code, 0) = 0) AS record_count,
+        sum(record_bytes) FILTER (WHERE coalesce(error_code, 0) = 0) AS record_bytes,
         coalesce(sum(record_bytes), 0) AS all_bytes,
         bool_or(coalesce(error_code, 0) <> 0) AS is_refused
     FROM partitions
@@ -56,8 +56,8 @@ lines AS (
         broker_port,
         coalesce(share, 1) * coalesce(request_bytes, 0) AS request_bytes,
         coalesce(share, 1) * coalesce(response_bytes, 0) AS response_bytes,
-        records,
-        bytes,
+        shared.record_count,
+        shared.record_bytes,
         -- A code that is not of a topic is of the whole request.
         status = 'error' AND (is_refused OR has_refused IS NOT TRUE) AS is_error,
         request_start_ns
@@ -86,8 +86,8 @@ SELECT
     broker_port,
     count(*) AS requests,
     CAST(count(*) FILTER (WHERE is_error) AS BIGINT) AS errors,
-    CAST(coalesce(sum(records), 0) AS BIGINT) AS record_count,
-    CAST(coalesce(sum(bytes), 0) AS BIGINT) AS record_bytes,
+    CAST(coalesce(sum(record_count), 0) AS BIGINT) AS record_count,
+    CAST(coalesce(sum(record_bytes), 0) AS BIGINT) AS record_bytes,
     CAST(round(sum(request_bytes)) AS BIGINT) AS request_bytes,
     CAST(round(sum(response_bytes)) AS BIGINT) AS response_bytes,
     min(request_start_ns) AS first_time_ns,

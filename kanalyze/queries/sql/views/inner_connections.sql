@@ -42,6 +42,8 @@ FROM (
                     87  -- ReadShareGroupStateSummary
                 )
                 OR is_replica_client(client_id)
+                -- A broker asks the coordinator whether a transaction may write to a partition.
+                OR regexp_matches(client_id, '^AddPartitionsManager-client-[0-9]+$')
                 THEN 'replica'
         END AS traffic
     FROM requests

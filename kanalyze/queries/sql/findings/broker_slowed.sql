@@ -1,0 +1,187 @@
+-- A broker that is slower than it was, or than brokers are.
+--
+-- `slow_broker` compares brokers with each other; this needs only one. Spans of 2 s are compared with
+-- the fastest fifth of the capture, and with stated norms, for writes and for what a broker answers from
+-- memory. Fetches do not count: whether one waited on purpose is not always known, and they differ most
+-- in size. Nor does the time that a request waits for the one before it on its connection.
+--
+-- severity: 68
+-- sure: likely: the same broker answered requests of about the same size several times as fast in other seconds of the capture, or is slower than the norm.
+-- why: Every client of the broker waits for it.
+-- repair: See what began at that time: a backup, a reassignment, compaction, a rolling restart, other processes on the machine. On the broker: RequestQueueTimeMs (too few threads, no processor), LocalTimeMs (disk), RemoteTimeMs (followers, for acks=all), garbage collection.
+-- caused by broker_stood_still: broker
+-- caused by slow_broker: broker
+-- caused by slow_follower
+-- only if requests: count(*) FILTER (WHERE api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000) >= 3 * $least_spans
+-- only if requests: max(CASE WHEN api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 THEN request_start_ns END) - min(CASE WHEN api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 THEN request_start_ns END) >= ($least_spans - 1) * 1000000000
+-- parameter least_ms = 100: minimum median of a span in ms
+-- parameter least_ratio = 5: minimum ratio to the fastest fifth of the spans
+-- parameter memory_norm_ms = 250: or minimum median in ms of what is answered from memory (Metadata, ApiVersions, Heartbeat, FindCoordinator, OffsetFetch, ListOffsets)
+-- parameter disk_norm_ms = 500: or minimum median in ms of Produce and OffsetCommit
+-- parameter most_larger = 3: maximum ratio of the bytes of these requests to those of all: larger ones take longer
+-- parameter least_spans = 5: minimum number of such spans of 2 s
+WITH times AS (
+    SELECT
+        request_id,
+        broker_ip,
+        broker_port,
+        api_name,
+        acks,
+        request_start_ns // 2000000000 AS span,
+        coalesce(broker_time_ns, work_latency_ns) AS time_ns,
+        request_bytes + response_bytes AS bytes,
+        CASE WHEN api_name IN ('Produce', 'OffsetCommit') THEN $disk_norm_ms ELSE $memory_norm_ms END
+        * 1000000 AS norm_ns,
+        request_start_ns,
+        request_packet
+    FROM measured
+    WHERE
+        work_latency_ns IS NOT NULL
+        AND request_start_ns IS NOT NULL
+        AND api_name IN (
+            'Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator',
+            'OffsetFetch', 'ListOffsets'
+        )
+),
+spans AS (
+    SELECT
+        broker_ip,
+        broker_port,
+        api_name,
+        span,
+        norm_ns,
+        count(*) AS requests,
+        avg(bytes) AS bytes,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY time_ns) AS median_ns
+    FROM times
+    GROUP BY broker_ip, broker_port, api_name, span, norm_ns
+    HAVING count(*) >= 3
+),
+usual AS (
+    SELECT
+        broker_ip,
+        broker_port,
+        api_name,
+        percentile_disc(0.2) WITHIN GROUP (ORDER BY median_ns) AS usual_ns,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY bytes) AS bytes,
+        sum(requests) AS requests
+    FROM spans
+    GROUP BY broker_ip, broker_port, api_name
+),
+slow_spans AS (
+    SELECT
+        spans.broker_ip,
+        spans.broker_port,
+        spans.api_name,
+        spans.span,
+        usual.usual_ns,
+        usual.requests,
+        least(
+            spans.norm_ns, greatest($least_ms * 1000000, $least_ratio * usual.usual_ns)
+        ) AS limit_ns,
+        spans.norm_ns <= usual.usual_ns AS was_always_slow
+    FROM spans
+    JOIN usual
+        ON spans.broker_ip = usual.broker_ip
+        AND spans.broker_port = usual.broker_port
+        AND spans.api_name = usual.api_name
+    WHERE
+        spans.median_ns
+        >= least(spans.norm_ns, greatest($least_ms * 1000000, $least_ratio * usual.usual_ns))
+        AND spans.bytes <= $most_larger * usual.bytes
+),
+of_apis AS (
+    SELECT
+        times.broker_ip,
+        times.broker_port,
+        times.api_name,
+        max(slow_spans.requests) AS requests,
+        max(slow_spans.usual_ns) AS usual_ns,
+        max(slow_spans.limit_ns) AS limit_ns,
+        bool_or(slow_spans.was_always_slow) AS was_always_slow,
+        count(*) FILTER (WHERE times.time_ns >= slow_spans.limit_ns) AS slow,
+        count(DISTINCT times.span) AS spans,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY times.time_ns) AS median_ns,
+        bool_and(times.acks = -1) AS is_for_all,
+        -- rows: list(times.request_id) FILTER (WHERE times.time_ns >= slow_spans.limit_ns) AS request_ids,
+        min(times.request_start_ns) AS first_time_ns,
+        max(times.request_start_ns) AS last_time_ns,
+        min(times.request_packet) AS first_packet
+    FROM times
+    JOIN slow_spans
+        ON times.broker_ip = slow_spans.broker_ip
+        AND times.broker_port = slow_spans.broker_port
+        AND times.api_name = slow_spans.api_name
+        AND times.span = slow_spans.span
+    GROUP BY times.broker_ip, times.broker_port, times.api_name
+    HAVING count(DISTINCT times.span) >= $least_spans
+),
+-- The API with most slow requests says it for all.
+placed AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY broker_ip, broker_port ORDER BY slow DESC, api_name) AS place,
+        count(*) OVER (PARTITION BY broker_ip, broker_port) AS apis,
+        bool_and(coalesce(is_for_all, false)) OVER (PARTITION BY broker_ip, broker_port) AS only_for_all
+    FROM of_apis
+),
+others AS (
+    SELECT
+        placed.broker_ip,
+        placed.broker_port,
+        array_to_string(list_sort(list(DISTINCT also.api_name)), ', ') AS names
+    FROM placed
+    JOIN of_apis AS also
+        ON placed.broker_ip = also.broker_ip
+        AND placed.broker_port = also.broker_port
+        AND placed.api_name <> also.api_name
+    WHERE placed.place = 1
+    GROUP BY placed.broker_ip, placed.broker_port
+),
+together AS (
+    SELECT
+        placed.broker_ip,
+        placed.broker_port,
+        count(*) AS brokers
+    FROM placed
+    JOIN placed AS also
+        ON (placed.broker_ip <> also.broker_ip OR placed.broker_port <> also.broker_port)
+        AND placed.first_time_ns <= also.last_time_ns
+        AND also.first_time_ns <= placed.last_time_ns
+    WHERE placed.place = 1 AND also.place = 1
+    GROUP BY placed.broker_ip, placed.broker_port
+)
+SELECT
+    placed.broker_ip,
+    placed.broker_port,
+    placed.api_name,
+    concat(
+        placed.slow, ' of ', placed.requests, ' requests took ', in_ms(placed.limit_ns), ' ms or more, ',
+        in_ms(placed.median_ns), ' ms at the median of ', 2 * placed.spans, ' s; ',
+        CASE
+            WHEN placed.was_always_slow
+                THEN concat('it was never faster in this capture (', in_ms(placed.usual_ns), ' ms)')
+            ELSE concat('in its fastest seconds ', in_ms(placed.usual_ns), ' ms')
+        END,
+        CASE WHEN others.names IS NULL THEN '' ELSE concat('; so did ', others.names) END,
+        CASE
+            WHEN placed.only_for_all
+                THEN '; only writes with acks=all are slow, so a follower may be the reason'
+            ELSE ''
+        END,
+        CASE
+            WHEN together.brokers IS NULL THEN ''
+            ELSE concat('; ', number_text(together.brokers, 'other broker'), ' slowed at that time')
+        END
+    ) AS what,
+    -- rows: placed.request_ids,
+    placed.median_ns / 1e6 AS weight,
+    placed.first_time_ns,
+    placed.last_time_ns,
+    placed.first_packet
+FROM placed
+LEFT JOIN others ON placed.broker_ip = others.broker_ip AND placed.broker_port = others.broker_port
+LEFT JOIN together
+    ON placed.broker_ip = together.broker_ip AND placed.broker_port = together.broker_port
+WHERE placed.place = 1
+ORDER BY weight DESC, placed.broker_ip, placed.broker_port

@@ -1,0 +1,156 @@
+-- Records that were written twice.
+--
+-- A broker may append a batch and its answer may be lost, or come too late, or say that replicas are
+-- late. A producer without idempotence sends the batch again, and it is appended again. Offsets show
+-- it: between the last write before and the new one, there is room for exactly that batch.
+--
+-- severity: 74
+-- sure: likely: offsets leave room for exactly the records that were sent before without success, and as many of the same size were sent then. Another producer, which the capture does not have, may have written as many; or the client sent others of the same size in their place.
+-- why: Consumers read these records twice; sums and counts made of them are wrong.
+-- repair: Set enable.idempotence=true on the producer (with acks=all): the broker then answers the second attempt without appending it. With idempotence, a producer that is made anew after an error is another one to the broker: let the application not send again what the first one may have written, or use transactions.
+-- caused by broker_stood_still
+-- caused by unanswered: client_id
+-- caused by broker_away
+-- only if connections: bool_and(client_lost_bytes = 0 AND broker_lost_bytes = 0)
+-- only if requests: bool_or(is_produce_api(api_name) AND (status = 'unanswered' OR array_length(list_filter(errors, lambda e: e.code IN (7, 20))) > 0))
+-- parameter least_batches = 1: minimum number of such batches
+-- parameter longest_s = 300: maximum seconds from an attempt to the next
+-- Whose writes are all in the capture: a response that is missing in it is not missing.
+WITH whole AS (
+    SELECT
+        connection,
+        connection_number
+    FROM connections
+    WHERE client_lost_bytes = 0 AND broker_lost_bytes = 0 AND broker_packets > 0
+),
+vain AS (
+    SELECT
+        request_id,
+        client_id,
+        client_ip,
+        topic,
+        "partition",
+        record_count,
+        record_bytes,
+        error_code,
+        request_start_ns,
+        request_packet
+    FROM partitions
+    JOIN whole USING (connection, connection_number)
+    WHERE
+        api_name = 'Produce'
+        AND record_count BETWEEN 1 AND 4294967296
+        AND topic IS NOT NULL
+        AND (status = 'unanswered' OR error_code IN (
+            7, -- REQUEST_TIMED_OUT
+            20 -- NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        ))
+),
+written AS (
+    SELECT
+        request_id,
+        client_id,
+        client_ip,
+        topic,
+        "partition",
+        record_count,
+        record_bytes,
+        base_offset,
+        request_start_ns
+    FROM partitions
+    WHERE
+        api_name = 'Produce'
+        -- Offsets may have any value of 64 bits, which no sum may exceed.
+        AND base_offset BETWEEN 0 AND 4611686018427387904
+        AND error_code = 0
+        AND record_count BETWEEN 1 AND 4294967296
+        AND topic IN (SELECT topic FROM vain)
+),
+-- Where each write begins, and where the acknowledged one before it ended.
+placed AS (
+    SELECT
+        *,
+        lag(base_offset) OVER of_partition + lag(record_count) OVER of_partition AS end_before
+    FROM written
+    WINDOW of_partition AS (PARTITION BY topic, "partition" ORDER BY base_offset, request_id)
+),
+-- The attempts before each success, as far as nothing of that size was acknowledged in between.
+attempts_before AS (
+    SELECT
+        vain.request_id,
+        min(placed.request_start_ns) AS success_ns
+    FROM vain
+    JOIN placed
+        ON vain.client_id IS NOT DISTINCT FROM placed.client_id
+        AND vain.client_ip = placed.client_ip
+        AND vain.topic = placed.topic
+        AND vain."partition" = placed."partition"
+        AND vain.record_count = placed.record_count
+        AND vain.record_bytes = placed.record_bytes
+        AND placed.request_start_ns > vain.request_start_ns
+        AND placed.request_start_ns - vain.request_start_ns <= $longest_s * 1000000000
+    GROUP BY vain.request_id
+),
+retried AS (
+    SELECT
+        placed.request_id,
+        placed.client_id,
+        placed.client_ip,
+        placed.topic,
+        placed."partition",
+        placed.record_count,
+        placed.base_offset,
+        placed.base_offset - placed.end_before AS room,
+        placed.request_start_ns AS last_time_ns,
+        count(*) AS attempts,
+        count(CASE WHEN vain.error_code IN (7, 20) THEN 1 END) AS refused,
+        -- rows: list_append(list(vain.request_id), placed.request_id) AS request_ids,
+        min(vain.request_start_ns) AS first_time_ns,
+        min(vain.request_packet) AS first_packet
+    FROM attempts_before
+    JOIN vain ON attempts_before.request_id = vain.request_id
+    JOIN placed
+        ON vain.client_id IS NOT DISTINCT FROM placed.client_id
+        AND vain.client_ip = placed.client_ip
+        AND vain.topic = placed.topic
+        AND vain."partition" = placed."partition"
+        AND vain.record_count = placed.record_count
+        AND vain.record_bytes = placed.record_bytes
+        AND attempts_before.success_ns = placed.request_start_ns
+    GROUP BY
+        placed.request_id, placed.client_id, placed.client_ip, placed.topic, placed."partition",
+        placed.record_count, placed.base_offset, placed.end_before, placed.request_start_ns
+),
+judged AS (
+    SELECT
+        *,
+        room > 0 AND room % record_count = 0 AND room <= attempts * record_count AS is_twice
+    FROM retried
+)
+SELECT
+    client_id,
+    client_ip,
+    topic,
+    'Produce' AS api_name,
+    concat(
+        count(*) FILTER (WHERE is_twice), ' of ', count(*), ' batch',
+        CASE WHEN count(*) = 1 THEN '' ELSE 'es' END,
+        ' sent again ', CASE WHEN count(*) = 1 THEN 'was' ELSE 'were' END,
+        ' appended again: ', number_text(CAST(sum(room) FILTER (WHERE is_twice) AS BIGINT), 'record'),
+        ' in ', number_text(count(DISTINCT "partition") FILTER (WHERE is_twice), 'partition'),
+        ', such as ', min(record_count) FILTER (WHERE is_twice), ' from offset ',
+        min(base_offset - room) FILTER (WHERE is_twice), ' on, written again; the first attempts had ',
+        CASE
+            WHEN sum(refused) FILTER (WHERE is_twice) > 0 THEN 'an error that comes after the append'
+            ELSE 'no answer'
+        END
+    ) AS what,
+    -- rows: flatten(list(request_ids) FILTER (WHERE is_twice)) AS request_ids,
+    sum(room) FILTER (WHERE is_twice) AS weight,
+    min(first_time_ns) FILTER (WHERE is_twice) AS first_time_ns,
+    max(last_time_ns) FILTER (WHERE is_twice) AS last_time_ns,
+    min(first_packet) FILTER (WHERE is_twice) AS first_packet
+FROM judged
+GROUP BY client_id, client_ip, topic
+HAVING count(*) FILTER (WHERE is_twice) >= $least_batches
+ORDER BY weight DESC, client_id NULLS LAST, client_ip, topic

@@ -1,0 +1,131 @@
+"""Records written twice, in captures made for it: in two ways, and what is written once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import kafka as k
+from tests.support.timeline import Timeline
+from tests.support.traffic import Line, Part, produce, produce_answer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kanalyze.queries.findings import Finding
+
+PORT = 40000
+
+
+def part(records: int, offset: int = 0, error_code: int = 0, partition: int = 0) -> Part:
+    batch = k.record_batch(records, 50 * records)
+    return Part(
+        "orders", records=batch, base_offset=offset, error_code=error_code, partition=partition
+    )
+
+
+class Producer:
+    """A producer that waits for each answer, on one connection after the other."""
+
+    def __init__(self, timeline: Timeline, client_id: str, port: int = PORT) -> None:
+        self.timeline, self.client_id, self.port = timeline, client_id, port
+        self.line: Line | None = None
+        self.number = 0
+
+    def sends(self, at_s: float, records: int, partition: int = 0) -> Producer:
+        self.timeline.at(at_s)
+        if self.line is None:
+            self.port += 1
+            self.line = self.timeline.line(self.port, "10.0.0.7").open()
+        self.number += 1
+        sent = produce(
+            self.number, 9, [part(records, partition=partition)], client_id=self.client_id
+        )
+        self.line.client(sent)
+        return self
+
+    def gets(self, at_s: float, offset: int, error_code: int = 0, partition: int = 0) -> Producer:
+        self.timeline.at(at_s)
+        assert self.line is not None
+        answered = [part(1, offset, error_code, partition)]
+        self.line.broker(produce_answer(self.number, 9, answered))
+        return self
+
+    def gives_up(self, at_s: float) -> Producer:
+        self.timeline.at(at_s)
+        assert self.line is not None
+        self.line.close()
+        self.line = None
+        return self
+
+
+def found(timeline: Timeline, folder: Path) -> list[Finding]:
+    return timeline.findings(folder, "written_twice")
+
+
+def test_a_batch_whose_answer_was_lost_is_appended_again(tmp_path: Path) -> None:
+    timeline = Timeline()
+    shop = Producer(timeline, "shop").sends(1, 3).gets(1.01, 10)
+    shop.sends(2, 5).gives_up(12)
+    # 13 to 17 were appended by the first attempt.
+    shop.sends(12.5, 5).gets(12.51, 18).sends(13, 2).gets(13.01, 23)
+    [finding] = found(timeline, tmp_path)
+    assert finding.what == (
+        "1 of 1 batch sent again was appended again: 5 records in 1 partition, such as 5 from "
+        "offset 13 on, written again; the first attempts had no answer"
+    )
+    assert finding.concerns == {
+        "client_id": "shop",
+        "client_ip": "10.0.0.7",
+        "topic": "orders",
+        "api_name": "Produce",
+    }
+
+
+def test_batches_that_replicas_were_too_late_for_are_appended_with_each_attempt(
+    tmp_path: Path,
+) -> None:
+    timeline = Timeline()
+    till = Producer(timeline, "till").sends(1, 4, 2).gets(1.01, 100, 0, 2)
+    for attempt in range(3):
+        till.sends(2 + attempt, 6, 2).gets(2.5 + attempt, -1, 20, 2)
+    till.sends(6, 6, 2).gets(6.1, 122, 0, 2)
+    # Another batch is sent again, and was not appended before: the broker refused it.
+    till.sends(7, 7, 2).gets(7.5, -1, 7, 2).sends(8, 7, 2).gets(8.1, 128, 0, 2)
+    [finding] = found(timeline, tmp_path)
+    assert finding.what == (
+        "1 of 2 batches sent again were appended again: 18 records in 1 partition, such as 6 from "
+        "offset 104 on, written again; the first attempts had an error that comes after the append"
+    )
+
+
+def written_once(case: str) -> Timeline:
+    timeline = Timeline()
+    shop = Producer(timeline, "shop").sends(1, 3).gets(1.01, 10)
+    shop.sends(2, 5).gives_up(12)
+    if case == "the broker had not got it, or knows that it has it":
+        shop.sends(12.5, 5).gets(12.51, 13)
+    elif case == "another wrote meanwhile, more":
+        other = Producer(timeline, "other", 50000).sends(3, 5).gets(3.01, 13)
+        other.sends(4, 4).gets(4.01, 18)
+        shop.sends(12.5, 5).gets(12.51, 22)
+    elif case == "other records are sent":
+        shop.sends(12.5, 2).gets(12.51, 18)
+    elif case == "nobody knows where the log ended":
+        shop.sends(12.5, 5, 1).gets(12.51, 18, 0, 1)
+    return timeline
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "the broker had not got it, or knows that it has it",
+        "another wrote meanwhile, more",
+        "other records are sent",
+        "nobody knows where the log ended",
+        "it is not sent again",
+    ],
+)
+def test_what_is_written_once_is_no_finding(case: str, tmp_path: Path) -> None:
+    assert found(written_once(case), tmp_path) == []

@@ -1,0 +1,256 @@
+"""Clients of trials: `trial_worker.py JOB.json` does one job until it is done or ended.
+
+What they get is not counted: of a trial is told what the wire shows.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+from confluent_kafka import Consumer, KafkaException, Producer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+Job = dict[str, Any]
+
+
+def _seconds(job: Job) -> float:
+    return float(job.get("seconds", 3600))
+
+
+def _native(job: Job, **more: Any) -> dict[str, Any]:
+    who = {"bootstrap.servers": job["bootstrap"], "client.id": job["client_id"]}
+    return {**who, **more, **job.get("config", {})}
+
+
+def _pythons(job: Job, **more: Any) -> dict[str, Any]:
+    who = {"bootstrap_servers": job["bootstrap"].split(","), "client_id": job["client_id"]}
+    config = {**who, **more, **job.get("config", {})}
+    if "api_version" in config:
+        config["api_version"] = tuple(config["api_version"])
+    return config
+
+
+def _values(job: Job) -> Any:
+    """Values of records, each at its time, until the time is over."""
+    end = time.monotonic() + _seconds(job)
+    for number in itertools.count():
+        if time.monotonic() > end:
+            return
+        text = f"{job['client_id']} {number} "
+        size = int(job.get("size", 200))
+        yield number, (text * (size // len(text) + 1))[:size].encode()
+        time.sleep(1 / float(job.get("per_s", 5)))
+
+
+def produce(job: Job) -> None:
+    """librdkafka: records at a rate."""
+    producer = Producer(_native(job, acks="all"))
+    for number, value in _values(job):
+        key = None if job.get("keyless") else f"{number}".encode()
+        with contextlib.suppress(BufferError):
+            producer.produce(job["topic"], value, key)
+        producer.poll(0)
+    producer.flush(5)
+
+
+def produce_twice(job: Job) -> None:
+    """librdkafka: some records, long silence, some more."""
+    producer = Producer(_native(job, acks="all"))
+    for silence_s in (float(job["silence_s"]), 2.0):
+        for number in range(3):
+            producer.produce(job["topic"], b"x" * 100, f"{number}".encode())
+        producer.flush(10)
+        time.sleep(silence_s)
+
+
+def knock(job: Job) -> None:
+    """kafka-python: try to be let in."""
+    end = time.monotonic() + _seconds(job)
+    while time.monotonic() < end:
+        with contextlib.suppress(KafkaError):
+            KafkaProducer(**_pythons(job)).close(1)
+        time.sleep(1)
+
+
+def consume(job: Job) -> None:
+    """librdkafka: a member of a group."""
+    consumer = Consumer(_native(job, **{"group.id": job["group"], "auto.offset.reset": "latest"}))
+    consumer.subscribe([job["topic"]])
+    end = time.monotonic() + _seconds(job)
+    while time.monotonic() < end:
+        consumer.poll(0.5)
+    consumer.close()
+
+
+def produce_python(job: Job) -> None:
+    """kafka-python: records at a rate."""
+    producer = KafkaProducer(**_pythons(job, acks="all"))
+    for number, value in _values(job):
+        with contextlib.suppress(KafkaError):
+            key = None if job.get("keyless") else f"{number}".encode()
+            producer.send(job["topic"], value, key=key)
+    producer.close(5)
+
+
+def consume_python(job: Job) -> None:
+    """kafka-python: a member of a group, perhaps one that works slowly."""
+    more = {"group_id": job["group"], "auto_offset_reset": job.get("reset", "latest")}
+    consumer = KafkaConsumer(job["topic"], **_pythons(job, **more))
+    end = time.monotonic() + _seconds(job)
+    while time.monotonic() < end:
+        with contextlib.suppress(KafkaError):
+            if consumer.poll(timeout_ms=500, max_records=job.get("at_once")):
+                time.sleep(float(job.get("work_s", 0)))
+    consumer.close()
+
+
+def seek_beyond(job: Job) -> None:
+    """kafka-python: fetch from where nothing is, again and again, in spite of errors."""
+    consumer = KafkaConsumer(**_pythons(job, group_id=None, auto_offset_reset="latest"))
+    part = TopicPartition(job["topic"], 0)
+    consumer.assign([part])
+    end = time.monotonic() + _seconds(job)
+    while time.monotonic() < end:
+        consumer.seek(part, 5_000_000)
+        with contextlib.suppress(KafkaError):
+            consumer.poll(timeout_ms=500)
+        time.sleep(0.5)
+    consumer.close()
+
+
+def fence(job: Job) -> None:
+    """librdkafka: two producers with one transactional id, in turn."""
+    ids = {"transactional.id": job["transactional_id"]}
+    end = time.monotonic() + _seconds(job)
+    old = Producer(_native(job, **ids, **{"client.id": f"{job['client_id']}-0"}))
+    old.init_transactions(20)
+    for number in itertools.count(1):
+        if time.monotonic() > end:
+            return
+        old.begin_transaction()
+        old.produce(job["topic"], b"first")
+        old.flush(5)
+        new = Producer(_native(job, **ids, **{"client.id": f"{job['client_id']}-{number % 2}"}))
+        new.init_transactions(20)
+        old.produce(job["topic"], b"late")
+        with contextlib.suppress(KafkaException):
+            old.commit_transaction(5)
+        old = new
+        time.sleep(1)
+
+
+async def _come_and_go(job: Job) -> None:
+    end = time.monotonic() + _seconds(job)
+    while time.monotonic() < end:
+        member = aiokafka.AIOKafkaConsumer(
+            job["topic"],
+            bootstrap_servers=job["bootstrap"],
+            client_id=job["client_id"],
+            group_id=job["group"],
+        )
+        await member.start()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(member.getone(), float(job["stay_s"]))
+        await member.stop()
+        await asyncio.sleep(float(job["away_s"]))
+
+
+def come_and_go(job: Job) -> None:
+    """aiokafka: join a group and leave it, again and again."""
+    asyncio.run(_come_and_go(job))
+
+
+def ask_often(job: Job) -> None:
+    """kafka-python: a new client for each question."""
+    end = time.monotonic() + _seconds(job)
+    while time.monotonic() < end:
+        admin = KafkaAdminClient(**_pythons(job))
+        admin.list_topics()
+        admin.close()
+        time.sleep(0.2)
+
+
+def speak_http(job: Job) -> None:
+    """A web client that was given a broker's address."""
+    end = time.monotonic() + _seconds(job)
+    while time.monotonic() < end:
+        host, port = job["bootstrap"].split(",")[0].split(":")
+        with socket.create_connection((host, int(port)), 5) as connection:
+            connection.sendall(f"GET /health HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            with contextlib.suppress(OSError):
+                connection.recv(100)
+        time.sleep(float(job.get("pause_s", 2)))
+
+
+def close_at_once(job: Job) -> None:
+    """A server that closes each connection when it has read something."""
+    with socket.create_server((job["host"], int(job["port"]))) as server:
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+
+
+def fetch_old(job: Job) -> None:
+    """A client of 2016: Fetch v2 without a look at what the broker speaks."""
+    host, port = job["bootstrap"].split(",")[0].split(":")
+    name, topic = job["client_id"].encode(), job["topic"].encode()
+    end = time.monotonic() + _seconds(job)
+    for number in itertools.count(1):
+        if time.monotonic() > end:
+            return
+        body = (1).to_bytes(2) + (2).to_bytes(2) + number.to_bytes(4)
+        body += len(name).to_bytes(2) + name
+        body += b"\xff\xff\xff\xff" + (500).to_bytes(4) + (1).to_bytes(4) + (1).to_bytes(4)
+        body += len(topic).to_bytes(2) + topic + (1).to_bytes(4) + bytes(12)
+        body += (1 << 20).to_bytes(4)
+        with socket.create_connection((host, int(port)), 5) as connection:
+            connection.sendall(len(body).to_bytes(4) + body)
+            with contextlib.suppress(OSError):
+                connection.recv(100)
+        time.sleep(1)
+
+
+def background(job: Job) -> None:
+    """What goes on all the time: two libraries produce and consume a little."""
+    for number, (write, read) in enumerate(((produce, consume), (produce_python, consume_python))):
+        for other, do in enumerate((write, read)):
+            name = f"{job['client_id']}-{number}{'pc'[other]}"
+            one = {**job, "client_id": name, "group": f"{job['client_id']}-{number}"}
+            threading.Thread(target=do, args=(one,), daemon=True).start()
+    time.sleep(_seconds(job))
+
+
+OPERATIONS: dict[str, Callable[[Job], None]] = {
+    each.__name__: each
+    for each in (
+        produce,
+        produce_twice,
+        knock,
+        consume,
+        produce_python,
+        consume_python,
+        seek_beyond,
+        fence,
+        come_and_go,
+        ask_often,
+        speak_http,
+        close_at_once,
+        fetch_old,
+        background,
+    )
+}
+
+if __name__ == "__main__":
+    told: Job = json.loads(Path(sys.argv[1]).read_text())
+    OPERATIONS[told["op"]](told)

@@ -1,0 +1,560 @@
+"""Faults, and the finding that each should be; scenarios have them in other ways."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lab.broker import PASSWORDS, PORTS
+from lab.scenario import ACLS, CONFIGS, CONSUMER, TOPICS
+from lab.trial import Expected, Stage, Trial
+from lab.trio import OUTSIDE
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
+NODE = "10.88.0.1{}"
+
+
+def _node(number: int) -> dict[str, str]:
+    return {"broker": NODE.format(number)}
+
+
+def _topic(
+    name: str, partitions: int = 3, replicas: int = 3, **config: str
+) -> Callable[[Stage], None]:
+    return lambda stage: stage.topic(name, partitions, replicas, **config)
+
+
+def _stopped(stage: Stage) -> None:
+    time.sleep(4)
+    with stage.fault(), stage.trio.stands[1].standing_still():
+        time.sleep(6.5)
+    time.sleep(6)
+
+
+def _killed(stage: Stage) -> None:
+    time.sleep(5)
+    with stage.fault():
+        stage.trio.stands[2].kill()
+        time.sleep(14)
+        stage.trio.stands[2].start()
+    time.sleep(6)
+
+
+def _starved(stage: Stage) -> None:
+    stage.worker("produce_python", client_id="waiter", topic="starved", per_s=20)
+    time.sleep(8)
+    with stage.fault(), stage.trio.stands[0].starved(0.06):
+        time.sleep(25)
+    time.sleep(6)
+
+
+def _lossy(stage: Stage) -> None:
+    stage.worker("produce", client_id="steady", topic="lossy", per_s=40, config={"linger.ms": 0})
+    time.sleep(5)
+    with stage.fault(), stage.trio.stands[2].losing(stage.switch, 0.03):
+        time.sleep(25)
+    time.sleep(4)
+
+
+def _narrow(stage: Stage) -> None:
+    """A link of 20 kB/s, of a client that sends a little less."""
+    time.sleep(3)
+    with stage.fault():
+        stage.jobs.shape(160)
+        stage.finish(
+            stage.worker(
+                "produce_python",
+                client_id="uploader",
+                topic="narrow",
+                seconds=25,
+                per_s=4,
+                size=4500,
+            )
+        )
+        stage.jobs.unshape()
+
+
+def _advertised(stage: Stage) -> None:
+    outside = ",".join(f"{one.machine.ip}:{OUTSIDE}" for one in stage.trio.stands)
+    with stage.fault():
+        child = stage.java(
+            CONSUMER,
+            "--bootstrap-server",
+            outside,
+            "--topic",
+            "outside",
+            "--command-property",
+            "client.id=remote",
+        )
+        time.sleep(18)
+        stage.end(child)
+
+
+def _one_way(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "produce_python",
+                client_id="careless",
+                topic="small",
+                seconds=15,
+                per_s=2,
+                size=5000,
+                config={"acks": 0, "enable_idempotence": False},
+            )
+        )
+
+
+def _too_large(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "produce_python",
+                client_id="bulky",
+                topic="tiny",
+                seconds=12,
+                per_s=2,
+                size=9000,
+                # Else the client gives up after the first.
+                config={"enable_idempotence": False},
+            )
+        )
+
+
+def _fenced(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "fence", client_id="payer", topic="paid", seconds=12, transactional_id="payments"
+            )
+        )
+
+
+def _static(stage: Stage) -> None:
+    words = [
+        "--bootstrap-server",
+        stage.bootstrap,
+        "--topic",
+        "static",
+        "--group-id",
+        "static-readers",
+        "--group-instance-id",
+        "pod-0",
+        "--session-timeout",
+        "8000",
+    ]
+    stage.java(VERIFIABLE_CONSUMER, *words)
+    time.sleep(8)
+    with stage.fault():
+        stage.java(VERIFIABLE_CONSUMER, *words)
+        time.sleep(12)
+    time.sleep(5)
+
+
+def _deleted(stage: Stage) -> None:
+    stage.worker("produce_python", client_id="orphan", topic="doomed", per_s=3)
+    time.sleep(6)
+    stage.tool(TOPICS, "--delete", "--topic", "doomed")
+    with stage.fault():
+        time.sleep(18)
+
+
+def _misspelt(stage: Stage) -> None:
+    with stage.fault():
+        stage.java(
+            CONSUMER,
+            "--bootstrap-server",
+            stage.bootstrap,
+            "--topic",
+            "paymnets",
+            "--group",
+            "typo",
+        )
+        time.sleep(22)
+
+
+def _beyond(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(stage.worker("seek_beyond", client_id="lost", topic="short", seconds=15))
+
+
+def _login(stage: Stage) -> str:
+    return ",".join(f"{one.machine.ip}:{PORTS['SASL']}" for one in stage.trio.stands)
+
+
+def _denied_setup(stage: Stage) -> None:
+    stage.topic("open", 1)
+    rule = ["--allow-principal", "User:boss", "--operation", "Read"]
+    stage.tool(ACLS, "--add", "--group", "secret", *rule)
+
+
+def _denied(stage: Stage) -> None:
+    words = ["--bootstrap-server", _login(stage), "--topic", "open", "--group", "secret"]
+    for each in (
+        "client.id=intruder",
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=PLAIN",
+        f'sasl.jaas.config={PLAIN} required username="alice" password="{PASSWORDS["alice"]}";',
+    ):
+        words += ["--command-property", each]
+    with stage.fault():
+        for _ in range(2):
+            stage.finish(stage.java(CONSUMER, *words), 15)
+
+
+def _mistyped(stage: Stage) -> None:
+    config = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "bob",
+        "sasl_plain_password": "wrong",
+    }
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "knock", client_id="guesser", bootstrap=_login(stage), seconds=14, config=config
+            )
+        )
+
+
+def _idle(stage: Stage) -> None:
+    """Something between forgets connections on which nothing is sent."""
+    writers = [
+        stage.worker("produce_twice", client_id=f"night-{n}", topic="nightly", silence_s=66 + n)
+        for n in range(4)
+    ]
+    time.sleep(30)
+    for node in stage.trio.stands:
+        node.forget(stage.jobs.ip)
+    for each in writers:
+        stage.finish(each, 80)
+
+
+def _http(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(stage.worker("speak_http", client_id="-", seconds=15))
+
+
+def _few_replicas(stage: Stage) -> None:
+    """The second replica of a topic that wants two is gone, and stays so."""
+    time.sleep(4)
+    with stage.fault(is_over=False):
+        stage.trio.stands[2].kill()
+        # A write before the leader knows that it is alone waits for longer than this takes.
+        time.sleep(14)
+        stage.finish(
+            stage.worker("produce_python", client_id="strict", topic="pair", per_s=4, seconds=14)
+        )
+
+
+def _pair(stage: Stage) -> None:
+    stage.tool(
+        TOPICS,
+        "--create",
+        "--topic",
+        "pair",
+        "--replica-assignment",
+        "1:3",
+        "--config",
+        "min.insync.replicas=2",
+    )
+
+
+def _quota_setup(stage: Stage) -> None:
+    stage.topic("metered", 1)
+    stage.tool(
+        CONFIGS,
+        "--alter",
+        "--entity-type",
+        "clients",
+        "--entity-name",
+        "meter",
+        "--add-config",
+        "producer_byte_rate=1500",
+    )
+
+
+def _quota(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "produce_python", client_id="meter", topic="metered", seconds=20, per_s=8, size=800
+            )
+        )
+
+
+def _rebalances(stage: Stage) -> None:
+    group: dict[str, Any] = {"topic": "restless", "group": "restless-group"}
+    stage.worker("come_and_go", client_id="stayer", stay_s=90, away_s=0, **group)
+    time.sleep(6)
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "come_and_go",
+                client_id="comer",
+                **group,
+                seconds=26,
+                stay_s=2,
+                away_s=2,
+            )
+        )
+    time.sleep(2)
+
+
+def _metadata(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "produce",
+                client_id="curious",
+                topic="known",
+                seconds=36,
+                per_s=1,
+                config={"topic.metadata.refresh.interval.ms": 150},
+            )
+        )
+
+
+def _connections(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(stage.worker("ask_often", client_id="hasty", seconds=20))
+
+
+def _old(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(stage.worker("fetch_old", client_id="museum", topic="known", seconds=15))
+
+
+def _compacted(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(
+            stage.worker(
+                "produce",
+                client_id="keyless",
+                topic="compacted",
+                seconds=20,
+                per_s=4,
+                keyless=True,
+                config={"linger.ms": 0},
+            )
+        )
+
+
+def _closing(stage: Stage) -> None:
+    node = stage.trio.stands[0]
+    stage.worker(
+        "close_at_once", machine=node.machine, client_id="-", host=node.machine.ip, port=9192
+    )
+    time.sleep(1)
+    with stage.fault():
+        child = stage.worker(
+            "produce",
+            client_id="knocker",
+            topic="known",
+            seconds=15,
+            bootstrap=f"{node.machine.ip}:9192",
+        )
+        stage.finish(child)
+
+
+def _behind(stage: Stage) -> None:
+    stage.worker(
+        "consume_python",
+        client_id="sloth",
+        topic="backlog",
+        group="slow-readers",
+        at_once=10,
+        work_s=1.0,
+        reset="earliest",
+        config={"max_partition_fetch_bytes": 4000, "auto_commit_interval_ms": 1000},
+    )
+    time.sleep(5)
+    with stage.fault():
+        stage.finish(
+            stage.worker("produce", client_id="writer", topic="backlog", seconds=35, per_s=60)
+        )
+
+
+def _is(*findings: str, timed: bool = True, **concerns: str) -> Expected:
+    return Expected(findings, concerns, is_timed=timed)
+
+
+FAULTS = (
+    Trial(
+        "stopped",
+        "broker 2 is stopped (SIGSTOP) for 6.5 s",
+        _stopped,
+        expected=Expected(("broker_stood_still",), _node(2)),
+    ),
+    Trial(
+        "killed",
+        "broker 3 is killed and started 14 s later",
+        _killed,
+        expected=Expected(("broker_away",), _node(3)),
+    ),
+    Trial(
+        "starved",
+        "broker 1 has 6 % of a processor for 25 s",
+        _starved,
+        _topic("starved"),
+        Expected(("slow_broker", "broker_stood_still"), _node(1)),
+    ),
+    Trial(
+        "lossy",
+        "3 % of the packets from and to broker 3 are lost",
+        _lossy,
+        _topic("lossy"),
+        Expected(("slow_network",), _node(3)),
+    ),
+    Trial(
+        "narrow",
+        "a producer's link has 20 kB/s",
+        _narrow,
+        _topic("narrow"),
+        _is("slow_network", client_id="uploader"),
+    ),
+    Trial(
+        "advertised",
+        "a listener is advertised as localhost",
+        _advertised,
+        _topic("outside"),
+        _is("wrong_listener", client_ip="10.88.0.31"),
+        is_kept=True,
+    ),
+    Trial(
+        "one-way",
+        "records that are too large, acks=0",
+        _one_way,
+        _topic("small", 1, max_message_bytes="1000"),
+        _is("closed_after_produce", client_id="careless"),
+        is_kept=True,
+    ),
+    Trial(
+        "too-large",
+        "records that are too large, acks=all",
+        _too_large,
+        _topic("tiny", 1, max_message_bytes="2000"),
+        _is("too_large", client_id="bulky", topic="tiny"),
+    ),
+    Trial(
+        "fenced",
+        "two producers with one transactional id",
+        _fenced,
+        _topic("paid", 1),
+        _is("fenced", transactional_id="payments"),
+        is_kept=True,
+    ),
+    Trial(
+        "static",
+        "two members with one group.instance.id",
+        _static,
+        _topic("static"),
+        _is("fenced", timed=False, group_id="static-readers"),
+        is_kept=True,
+    ),
+    Trial(
+        "deleted",
+        "a topic is deleted while it is produced to",
+        _deleted,
+        _topic("doomed"),
+        _is("unknown_topic", client_id="orphan", topic="doomed"),
+        is_kept=True,
+    ),
+    Trial(
+        "misspelt",
+        "a consumer of a topic that does not exist",
+        _misspelt,
+        expected=_is("unknown_topic", topic="paymnets"),
+    ),
+    Trial(
+        "beyond",
+        "fetches from offsets that are not there",
+        _beyond,
+        _topic("short", 1),
+        _is("offset_out_of_range", client_id="lost", topic="short"),
+    ),
+    Trial(
+        "denied",
+        "a group that a consumer may not join",
+        _denied,
+        _denied_setup,
+        _is("not_authorized", client_id="intruder", group_id="secret"),
+        is_kept=True,
+    ),
+    Trial(
+        "mistyped",
+        "a wrong password",
+        _mistyped,
+        expected=_is("login_failures", timed=False, client_id="guesser"),
+    ),
+    Trial(
+        "idle-cut",
+        "connections are forgotten while nothing is sent on them",
+        _idle,
+        _topic("nightly", 1),
+        _is("idle_cut", timed=False, client_ip="10.88.0.31"),
+        is_kept=True,
+    ),
+    Trial("http", "HTTP to a broker's port", _http, expected=_is("wrong_protocol")),
+    Trial(
+        "few-replicas",
+        "the second of two replicas is killed",
+        _few_replicas,
+        _pair,
+        Expected(("broker_away", "not_enough_replicas")),
+    ),
+    Trial(
+        "quota",
+        "a producer above its quota",
+        _quota,
+        _quota_setup,
+        _is("throttled", client_id="meter"),
+    ),
+    Trial(
+        "rebalances",
+        "a member joins and leaves every 4 s",
+        _rebalances,
+        _topic("restless"),
+        _is("rebalances", group_id="restless-group"),
+    ),
+    Trial(
+        "metadata",
+        "a producer asks for metadata every 150 ms",
+        _metadata,
+        _topic("known", 1),
+        _is("metadata_storm", client_id="curious"),
+    ),
+    Trial(
+        "connections",
+        "a client connects for each question",
+        _connections,
+        expected=_is("connection_storm", client_id="hasty"),
+    ),
+    Trial(
+        "old",
+        "Fetch v2 to a broker that does not know it",
+        _old,
+        expected=_is("refused_versions", client_id="museum"),
+    ),
+    Trial(
+        "compacted",
+        "records without keys into a compacted topic",
+        _compacted,
+        _topic("compacted", 1, cleanup_policy="compact"),
+        _is("refused_work", "error_storm", client_id="keyless", topic="compacted"),
+    ),
+    Trial(
+        "closing",
+        "a server that closes after ApiVersions",
+        _closing,
+        expected=_is("closed_at_api_versions", client_ip="10.88.0.31"),
+        is_kept=True,
+    ),
+    Trial(
+        "behind",
+        "a consumer slower than its producer",
+        _behind,
+        _topic("backlog", 1),
+        _is("growing_lag", group_id="slow-readers", topic="backlog"),
+    ),
+)
