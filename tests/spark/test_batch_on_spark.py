@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kanalyze.batch.sums import load_sums, sums_database, sums_of
 from kanalyze.errors import UsageError
 from kanalyze.spark import engine as spark_engine
 from kanalyze.spark import report as spark_report
@@ -195,3 +196,21 @@ def test_the_command_runs_in_its_own_process(tmp_path):
 @pytest.mark.long
 def test_connections_whose_state_is_damaged_are_closed_and_no_row_is_lost(run, archive, tmp_path):
     assert_unreadable_states_lose_no_row(flipped, "damaged", run, archive, tmp_path)
+
+
+def test_tasks_sum_up_rows(spark: SparkSession, one_run_out: Path) -> None:
+    """Several groups of files are summed up in tasks, to what one would be."""
+    names = sorted(
+        str(file.relative_to(one_run_out)) for file in (one_run_out / "requests").rglob("*.parquet")
+    )
+    assert len(names) > 1
+    engine = spark_engine.SparkEngine(spark, print)
+    groups = [{"requests": names[index::2], "connections": []} for index in range(2)]
+    parts = [load_sums(data) for data in engine.sum_up(str(one_run_out), groups)]
+    whole = load_sums(sums_of(str(one_run_out), {"requests": names, "connections": []}))
+    assert whole is not None
+    with sums_database([part for part in parts if part is not None]) as database:
+        (found,) = database.ask("SELECT sum(many) AS rows FROM request_sums").to_pylist()
+    with sums_database([whole]) as database:
+        assert database.ask("SELECT sum(many) AS rows FROM request_sums").to_pylist() == [found]
+    assert found["rows"] > 0
