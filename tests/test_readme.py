@@ -94,7 +94,9 @@ def test_the_commands_have_the_filters_that_the_docs_name() -> None:
         assert not options_of(name) >= FILTERS, name
     for name in none:
         assert FILTERS - options_of(name) == {"since", "until"}, name
-    assert {*everything, *some, *none} == COMMANDS.keys() - {"protocol", "anonymize", "completion"}
+    assert {*everything, *some, *none} == COMMANDS.keys() - {
+        *("protocol", "anonymize", "completion", "mcp")
+    }
 
 
 def test_the_last_line_on_standard_error_says_what_is_wrong(

@@ -26,6 +26,8 @@ PURPOSES = {
     "pandas": "`to_pandas()`",
     "polars": "`to_polars()`",
     "remote": "captures behind `http(s)://`",
+    "schemas": "Avro and Protobuf in records",
+    "mcp": "`mcp`: questions of an assistant",
 }
 BYTES_OF_MB = 1_000_000
 

@@ -32,7 +32,7 @@ PAGE = "reports/fault-network.html"
 WIDTH = 100
 END = "Latency by topic"
 """The first line that is not in the picture contains this."""
-PAGE_SIZE = (1200, 860)
+PAGE_SIZE = (1100, 780)
 MAX_BYTES = 200_000
 
 

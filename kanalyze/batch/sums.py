@@ -223,7 +223,7 @@ def load_sums(data: bytes | None) -> Sums | None:
             entries = {name: archive.read(name) for name in archive.namelist()}
         if entries.pop(_QUERIES, b"") != _digest():
             return None
-        return {name: pq.read_table(io.BytesIO(entry)) for name, entry in entries.items()}
+        return {name: pq.ParquetFile(io.BytesIO(entry)).read() for name, entry in entries.items()}
     except (zipfile.BadZipFile, pa.ArrowException, OSError, ValueError):
         return None
 

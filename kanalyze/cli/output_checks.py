@@ -35,6 +35,8 @@ INPUTS: Final = (
     "keylog",
     "key",
     "names",
+    "schemas",
+    "folder",
     "price",
 )
 """Arguments that are inputs."""

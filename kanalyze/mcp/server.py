@@ -72,9 +72,11 @@ def _with_filters(tool: Callable[..., str]) -> Callable[..., str]:
     parameters = [inspect.Parameter("captures", kind, default=[], annotation=_Captures)]
     for name, each in FILTERS.items():
         field = Field(description=each.meaning)
-        of_kind: tuple[Any, Any] = (bool, False) if each.value is None else (list[str], [])
-        annotation = Annotated[of_kind[0], field]
-        parameters.append(inspect.Parameter(name, kind, default=of_kind[1], annotation=annotation))
+        annotation: Any = Annotated[list[str], field]
+        default: Any = []
+        if each.value is None:
+            annotation, default = Annotated[bool, field], False
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
     with_filters.__name__ = tool.__name__
     with_filters.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         parameters, return_annotation=str

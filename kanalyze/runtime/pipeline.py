@@ -301,19 +301,10 @@ class Analysis(RowSource):
             first_id=first_id,
         )
 
-    def _rows(self, tables: Tables) -> Iterator[TableRows]:
-        """Open the captures, start workers; return the rows that match the filter."""
-        all_rows = self._all_rows(tables)
-        return map(SelectedRows(self._context, tables).of, all_rows)
-
-    def _all_rows(self, tables: Tables) -> Iterator[TableRows]:
-        """Open the captures, start workers; return the rows before filtering."""
+    def _rows(self, tables: Tables, *, selected: bool = True) -> Iterator[TableRows]:
+        """Open the captures, start workers; return all rows, or those that match the filter."""
         context = self._context
-        captures, settings, inputs = context.open(), context.settings, context.inputs
-        unreadable: list[TableRows] = []
-        if tables.anomalies and settings.shard.is_first and inputs.left_out:
-            anomalies = anomaly_rows(inputs.left_out, settings, captures)
-            unreadable = [TableRows(anomalies=anomalies)]
+        captures, settings = context.open(), context.settings
         jobs = usable_processes(self._jobs, captures.progress[1]) if tables.can_be_shared else 1
         if jobs > 1 and isinstance(captures, MergedCaptures) and captures.can_be_read_again:
             from kanalyze.runtime.workers import Workers  # imported late: for large captures
@@ -321,8 +312,11 @@ class Analysis(RowSource):
             self._workers = Workers(
                 captures, settings, tables, jobs, context.names, context.quality
             )
-            return chain(unreadable, self._workers.rows())
-        return chain(unreadable, self._read(captures, tables))
+            rows = self._workers.rows()
+        else:
+            rows = self._read(captures, tables)
+        rows = chain(_left_out_rows(context, captures, tables), rows)
+        return map(SelectedRows(context, tables).of, rows) if selected else rows
 
     def _read(self, captures: Captures, tables: Tables) -> Iterator[TableRows]:
         """Yield the rows of a run in this process, which the monitor follows."""
@@ -350,7 +344,7 @@ class Analysis(RowSource):
     def _exchange_blocks(
         self, note: Callable[[RowBlock], object] | None, tables: Tables
     ) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
-        all_rows = self._all_rows(tables)
+        all_rows = self._rows(tables, selected=False)
         selected = SelectedRows(self._context, tables)
         for rows in all_rows:
             if note is not None:
@@ -374,6 +368,14 @@ def _one_later(
         delayed = pair
     if delayed is not None:
         yield delayed
+
+
+def _left_out_rows(context: RunContext, captures: Captures, tables: Tables) -> list[TableRows]:
+    """Return the rows of captures that are not read."""
+    settings, left_out = context.settings, context.inputs.left_out
+    if not (tables.anomalies and settings.shard.is_first and left_out):
+        return []
+    return [TableRows(anomalies=anomaly_rows(left_out, settings, captures))]
 
 
 def _are_without_packets(captures: Captures) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PACKAGE = Path(kanalyze.__file__).parent
 NO_STAGE = {
     *("__init__", "__main__", "errors", "version"),
+    *("mcp/__init__", "mcp/server", "mcp/workbench"),
     *("model/__init__", "model/anomalies", "model/packet_arrays", "model/packets"),
 }
 

@@ -42,8 +42,11 @@ NEEDS = {
     "live --list": "live",
     "requests http://127.0.0.1:9/a.pcap": "remote",
     "batch {capture} --out {out} --engine spark": "spark",
+    "mcp {capture}": "mcp",
 }
 """What does not work without an extra."""
+BRINGS = {"mcp": ["tls"]}
+"""Extras whose packages bring those of others."""
 TLS = FOLDER / "tls" / "tls13-kcat"
 
 
@@ -137,7 +140,10 @@ def check(installation: Installation, lines: list[Line]) -> None:
 def test_what_needs_an_extra_names_it_in_one_line(
     installation: Installation, captures: Path, tmp_path: Path
 ) -> None:
-    texts = [text for text, extra in NEEDS.items() if extra not in installation.extras]
+    there = [*installation.extras]
+    for extra in installation.extras:
+        there += BRINGS.get(extra, [])
+    texts = [text for text, extra in NEEDS.items() if extra not in there]
     words = {"tls": TLS, "capture": captures, "out": tmp_path / "out"}
     lines = [Line(text.format(**words).split(" "), "/dev/null") for text in texts]
     results = installation.environment.run(lines)

@@ -25,7 +25,19 @@ WITH times AS (
         broker_ip,
         broker_port,
         -- Waiting behind a slow response on the same connection is the broker's doing, too.
-        coalesce(broker_time_ns + coalesce(pipeline_wait_ns, 0), work_latency_ns) AS time_ns,
+        -- Their sum may exceed 64 bits in a capture with odd times.
+        CASE
+            WHEN broker_time_ns IS NULL THEN work_latency_ns
+            ELSE CAST(
+                greatest(
+                    least(
+                        CAST(broker_time_ns AS DECIMAL(20, 0)) + coalesce(pipeline_wait_ns, 0),
+                        9223372036854775807
+                    ),
+                    0
+                ) AS BIGINT
+            )
+        END AS time_ns,
         -- rows: request_id,
         request_start_ns,
         request_packet
@@ -42,7 +54,6 @@ binned AS (
         broker_ip,
         broker_port,
         amount_bin(time_ns) AS bin,
-        -- rows: list(request_id) AS request_ids,
         count(*) AS many,
         min(time_ns) AS lowest,
         max(time_ns) AS highest
@@ -114,7 +125,7 @@ SELECT
         in_ms(slow.p99_ns), ' ms',
         CASE WHEN slow.asker = 'replica' THEN '; these are fetches of other brokers' ELSE '' END
     ) AS what,
-    -- rows: flatten(list(binned.request_ids)) AS request_ids,
+    -- rows: list(times.request_id) AS request_ids,
     slow.p99_ns / 1e6 AS weight,
     min(times.request_start_ns) AS first_time_ns,
     max(times.request_start_ns) AS last_time_ns,
