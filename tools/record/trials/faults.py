@@ -404,14 +404,14 @@ FAULTS = (
         "3 % of the packets from and to broker 3 are lost",
         _lossy,
         _topic("lossy"),
-        Expected(("slow_network",), _node(3)),
+        Expected(("packets_lost", "slow_network"), _node(3)),
     ),
     Trial(
         "narrow",
         "a producer's link has 20 kB/s",
         _narrow,
         _topic("narrow"),
-        _is("slow_network", client_id="uploader"),
+        _is("packets_lost", "slow_network", client_id="uploader"),
     ),
     Trial(
         "advertised",
