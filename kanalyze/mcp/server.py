@@ -108,7 +108,7 @@ class _Tools:
         return json.dumps(self._workbench.captures())
 
     def report(self, captures: list[str], words: list[str]) -> str:
-        return self._text(self._workbench.run, "report", captures, *words)
+        return self._text(self._workbench.run, "report", captures, "--utc", *words)
 
     def findings(self, captures: list[str], words: list[str]) -> str:
         answer = self._answer(

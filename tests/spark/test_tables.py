@@ -49,7 +49,8 @@ FIND_NOTHING = (
         "capture_twice",
     ),
     *("closed_after_produce", "closed_at_api_versions", "delayed_acknowledgment", "fenced"),
-    *("sent_into_nothing", "wrong_crc", "wrong_listener"),
+    *("group_behind", "sent_into_nothing", "slow_follower"),
+    *("written_twice", "wrong_crc", "wrong_listener"),
 )
 """Queries that find nothing in the rows of several captures together, with any thresholds."""
 CONNECTION = "10.0.0.7:51812>10.0.0.2:9092"
