@@ -109,8 +109,9 @@ class Workbench:
         found: dict[str, Path] = {}
         for folder in self._folders:
             for path in sorted(folder.rglob("*")):
-                is_inside = path.resolve().is_relative_to(folder)
-                if _CAPTURE.search(path.name) and is_inside and path.is_file():
+                # A link to itself has no file, and cannot be resolved.
+                is_capture = _CAPTURE.search(path.name) and path.is_file()
+                if is_capture and path.resolve().is_relative_to(folder):
                     found.setdefault(str(path.relative_to(folder)), path)
         return found
 
@@ -132,20 +133,18 @@ class Workbench:
 
         Raises UsageError with what the command says if it fails, or takes too long.
         """
-        tables = str(self._tables(self.chosen(captures)))
-        return self._answer(self._limits, command, *words, "--", tables)
+        return self._answer(self._limits, command, *words, "--", self._tables(captures))
 
     def run_whole(self, command: str, captures: Sequence[str], *words: str) -> CommandOutput:
         """Do what :meth:`run` does, but return all lines; raises UsageError for too many."""
-        tables = str(self._tables(self.chosen(captures)))
-        answer = self._answer(_WHOLE, command, *words, "--", tables)
+        answer = self._answer(_WHOLE, command, *words, "--", self._tables(captures))
         if not answer.is_whole:
             raise UsageError("the answer is too long: use filters")
         return answer
 
     def run_query(self, captures: Sequence[str], query: str) -> CommandOutput:
         """Return the rows of an SQL query as JSON, one in each line; raises UsageError."""
-        tables = str(self._tables(self.chosen(captures)))
+        tables = self._tables(captures)
         return self._answer(self._limits, "sql", "--format", "jsonl", "--", tables, query)
 
     def run_on_packets(self, command: str, captures: Sequence[str], *words: str) -> CommandOutput:
@@ -187,11 +186,12 @@ class Workbench:
 
     # -- what is made once ------------------------------------------------------------------------
 
-    def _tables(self, captures: Sequence[Path]) -> Path:
+    def _tables(self, names: Sequence[str]) -> str:
         """Return the saved file of captures, made when somebody first asks for these."""
-        inputs = self._inputs(captures)
+        captures = self.chosen(names)
+        inputs, key = self._inputs(captures), ("tables", *map(_version, captures))
         with self._making:
-            return self._once(("tables", *map(_version, captures)), ".duckdb", inputs, self._save)
+            return str(self._once(key, ".duckdb", inputs, self._save))
 
     def _save(self, target: Path, inputs: Sequence[str]) -> None:
         self._prepare("save", "--no-progress", "-o", str(target), "--", *inputs)

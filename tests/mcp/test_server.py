@@ -37,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outside = folder.parent / "outside.pcap"
     shutil.copy(path("basics"), outside)
     (folder / "link.pcap").symlink_to(outside)
+    (folder / "loop.pcap").symlink_to(folder / "loop.pcap")
     return folder
 
 
