@@ -17,6 +17,7 @@ from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.files import built_in, words_of
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
+from kanalyze.queries.report_names import add_names
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.requests import COLUMNS
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.filters import FoundRows
+    from kanalyze.tables.names import AddressNames
 
 __all__ = [
     "compare_inputs",
@@ -84,6 +86,7 @@ def report_on(
     thresholds: Mapping[str, float] | None = None,
     *,
     most_slowest: int = MAX_SLOWEST,
+    names: AddressNames | None = None,
 ) -> dict[str, Any]:
     """Return the report on the tables of a run.
 
@@ -92,11 +95,14 @@ def report_on(
         kinds: the kinds of findings to search for.
         thresholds: see :func:`kanalyze.queries.findings.findings_of`.
         most_slowest: number of the slowest requests to list.
+        names: the names of addresses; None for none.
 
     Raises:
         UsageError: a threshold does not exist.
     """
-    return report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
+    report = report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
+    add_names(report, names)
+    return report
 
 
 def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
@@ -134,12 +140,16 @@ def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
     """
     from kanalyze.queries.engine import FailedQueries
     from kanalyze.queries.page import cube_of
+    from kanalyze.queries.report_names import with_names
     from kanalyze.render.html import html_page, plain_page
 
     failed = FailedQueries()
     cube = cube_of(engine, report, failed)
     failed.add_to(report)
-    page = plain_page(report) if cube is None else html_page(report, cube)
+    shown = with_names(report)
+    if cube is None:
+        return plain_page(shown).encode("utf-8")
+    page = html_page(shown, with_names(cube, report.get("names")))
     return page.encode("utf-8")
 
 

@@ -50,6 +50,8 @@ class SavedConditions(NamedTuple):
 class SavedAnalysis(RowSource):
     """Rows of saved files, one file after the other; has the methods of an analysis for rows."""
 
+    is_saved = True
+
     def __init__(
         self,
         files: Sequence[str],

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from kanalyze.queries.names import AddressNames
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.tables.names import AddressNames
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [

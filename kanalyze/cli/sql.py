@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import (
     analysis_of,
+    names_in,
     opened_tables_of,
     query_folders,
     report_undecrypted,
@@ -100,12 +101,11 @@ def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any
     """Write the answer to a query over captures."""
     row_format = arguments.format or default_format(arguments.output)
     # Imported late: large tables.
-    from kanalyze.api.name_files import read_names
     from kanalyze.api.tables import name_tables_of, tables_for
 
     analysis = rows_of(arguments)
     progress = progress_of(arguments, arguments.output)
-    names = read_names(arguments.names) if arguments.names else None
+    names = names_in(arguments)
     tables = opened_tables_of(arguments, analysis, progress, tables_for(query, names))
     with ExitStack() as stack:
         # Opened first, so that an error is reported before the work.

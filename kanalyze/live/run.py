@@ -589,13 +589,20 @@ class MetricsSink(Sink):
 class ParquetSink(FileSink):
     """Parquet files of rows."""
 
-    def __init__(self, files: RollingParquet, warn: Callable[[str], None]) -> None:
-        """Write to files; ``warn`` receives messages."""
+    def __init__(
+        self,
+        files: RollingParquet,
+        warn: Callable[[str], None],
+        change: Callable[[RowBlock], RowBlock] | None = None,
+    ) -> None:
+        """Write to files what ``change`` makes of rows; ``warn`` receives messages."""
         self._files = files
+        self._change = change
         super().__init__(WriteFailures("rows", files.target, warn, lambda: files.files))
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         """Write rows."""
+        rows = rows if self._change is None else self._change(rows)
         # In two steps: if finishing the old file fails, the new rows are not lost with it.
         self._attempt(lambda: self._files.tick(now_ns, self._clock_ns))
         self._attempt(lambda: self._files.add(rows, now_ns, self._clock_ns))

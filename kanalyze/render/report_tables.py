@@ -231,7 +231,9 @@ _FORMS: Mapping[str, Callable[[Item], str]] = {
     "api and version": lambda item: (
         f"{api_text(item['api_name'], item['api_key'])} v{item['api_version']}"
     ),
-    "endpoint": lambda item: str(Endpoint(item["broker_ip"], item["broker_port"])),
+    "endpoint": lambda item: (
+        item.get("broker") or str(Endpoint(item["broker_ip"], item["broker_port"]))
+    ),
     "error": lambda item: f"{shown(item['error_name'])} {item['error_code']}",
     "largest part": lambda item: ", ".join(_large_parts(item)[:1]) or MISSING,
     "other parts": lambda item: ", ".join(_large_parts(item)[1:]) or MISSING,

@@ -266,8 +266,8 @@ _FINDINGS: Group = {
 _NAMES: Group = {
     "--names FILE ...": "names of addresses: a hosts file; CSV (address,name,app,zone,since,until "
     "in its first line); the output of kubectl get pods,services,nodes -A -o json; or a pcapng "
-    "file. Tables get the columns client_name, client_app, client_zone, broker_name, broker_id, "
-    "broker_zone",
+    "file. Rows get the columns client_name, client_app, client_zone, broker_name, broker_id, "
+    "broker_zone, and reports have names beside addresses",
 }
 _REPORT: Group = {
     "--sections NAME,...": "for text and md: show these sections, such as apis,over_time, or all "
@@ -316,6 +316,7 @@ _LIMITS: Group = {
     "data is reported as an anomaly"
 }
 _SETTINGS: Mapping[str, Group] = {
+    "names": _NAMES,
     "Kafka": _KAFKA,
     "TLS": {"--keylog FILE ...": _KEY_LOG},
     "limits": _LIMITS,
@@ -335,8 +336,9 @@ _FILTERS_OF_REQUESTS = (
     "error",
     "errors",
 )
-_REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", "client_ip", "broker")
-_END_FILTERS = ("client_ip", "broker", "connection", "since", "until")
+_OF_ENDS = ("client_ip", "client_app", "zone", "broker")
+_REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", *_OF_ENDS)
+_END_FILTERS = (*_OF_ENDS, "connection", "since", "until")
 _TIMES: Mapping[str, Group] = {
     "times": {
         "--tz NAME": "time zone of the times shown to people, and of --since and --until without "
@@ -518,7 +520,6 @@ COMMANDS = {
             "--tables": "list the tables, their columns and their meaning",
             "--param NAME=VALUE ...": "value of a parameter, written $NAME in SQL",
             "--queries DIR": "a folder with more queries, NAME.sql",
-            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
@@ -537,7 +538,6 @@ COMMANDS = {
             "principal, group_id, client_software_name, client_software_version, topic, topic_id, "
             "broker_ip, broker_port (default: traffic,client_id,group_id,direction,topic)",
             "--price FILE": "prices, as CSV: adds the column cost",
-            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
@@ -649,6 +649,7 @@ COMMANDS = {
                 "--keylog FILE ...": f"{_KEY_LOG}; the file may be created later, grow and be "
                 "replaced"
             },
+            "names": _NAMES,
             "Kafka, and limits": {
                 "--topic-ids FILE": "names of topics by id: lines of 'ID NAME', or a JSON object",
                 **_DEFINITIONS,

@@ -166,6 +166,8 @@ SHARED = {
             client_ip? texts addresses or networks of clients
             broker? texts brokers, as IP or IP:PORT
             port? integers TCP ports of brokers
+            client_app? texts applications of clients, by the names of addresses
+            zone? texts zones of clients, by the names of addresses
             topic? texts topics; * and ? stand for any text
             partition? texts partitions, as N or TOPIC-N
             group? texts consumer groups; * and ? stand for any text
@@ -189,6 +191,13 @@ SHARED = {
             kind text(table|finding|page|comparison) what it is for
             name text its name
             reason text what the database said, in one line
+    """,
+    "names": """
+        names? map(one address) what is known of the addresses in it; missing without names of \
+            addresses
+            name text? of a pod, a host; null: unknown
+            app text? application; null: unknown
+            zone text? zone; null: unknown
     """,
     "part": """
         mean integer[ns]? mean; null: it was not measured for any of them
@@ -958,6 +967,7 @@ limited texts names of the tables with a line of others
 findings list findings, the most severe first, each with the findings that it explains behind it
     - @finding one thing that is wrong
 ...failed_queries
+...names
 findings_left_out? texts kinds of findings that were not searched for, because they need all \
     requests and a filter left some out, or because they need a table that is missing; missing if \
     there are none

@@ -12,6 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
+from kanalyze.model.tcp import Endpoint
 from kanalyze.render.html.tables import table_specs
 from kanalyze.render.missing import failed_names
 from kanalyze.render.units import (
@@ -90,7 +91,11 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
             "api": [_api(line) for line in names["apis"]],
             "version": [{"label": _version(line)} for line in names["versions"]],
             "broker": [
-                _named(line["broker"], "--broker", shlex.quote) for line in names["brokers"]
+                {
+                    "label": shown(line["broker"]),
+                    "option": f"--broker {Endpoint(line['broker_ip'], line['broker_port'])}",
+                }
+                for line in names["brokers"]
             ],
             "group": [_named(line["name"], "--group", _literally) for line in names["groups"]],
             "topic": [_named(line["name"], "--topic", _literally) for line in names["topics"]],
