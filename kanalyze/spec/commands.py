@@ -87,8 +87,9 @@ examples:
 """
 
 _SAVE_EXAMPLES = """\
-requests, connections, anomalies, report, compare and sql read the file in place of the captures,
-with the same result. It is a DuckDB database, which DuckDB can open too.
+requests, connections, anomalies, report, compare, flows and sql read the file in place of the
+captures, with the same result; records, decode and extract need the captures. It is a DuckDB
+database, which DuckDB 1.1 and later open too.
 
 examples:
   kanalyze save -o before.duckdb captures/
@@ -505,7 +506,12 @@ COMMANDS = {
         "save the tables of captures to a file, to be read again",
         _SAVE_EXAMPLES,
         # No workers: they would change the order of connections and anomalies.
-        {"-o, --output FILE": "the database file", **_INPUT},
+        {
+            "-o, --output FILE": "the database file",
+            "--records": "also a line for each record, without key, value and headers: as many "
+            "lines as there are records",
+            **_INPUT,
+        },
         _READING,
         required="output",
     ),
