@@ -194,18 +194,20 @@ def compare_inputs(
     """
     from kanalyze.queries.compare.comparison import compare_sides
     from kanalyze.queries.compare.sides import side_of_report, side_of_rows
+    from kanalyze.queries.findings import finding_kinds
 
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
     reports = [report_in(source) for source in (a, b)]
-    names = _words_of_all(_queries_in("tables", "compare")) - _TIMES
+    kinds = finding_kinds()
+    names = _words_of_all(_queries_in("tables", "findings", "compare")) - _TIMES
     with ExitStack() as stack:
 
         def opened(source: object, name: str) -> OpenedTables:
             analysis = analysis_of(source)
             tables = opened_tables(
                 analysis,
-                names=names,
-                others=False,
+                tables_of(kinds),
+                names,
                 max_memory_bytes=memory_bytes,
                 threads=threads,
                 progress=watched(analysis, name) if watched else None,
@@ -221,7 +223,7 @@ def compare_inputs(
             ("A", "B"), (a, b), reports, tables_of_sides, _slices(tables_of_sides), strict=True
         ):
             if tables is not None:
-                sides.append(side_of_rows(*tables, slices))
+                sides.append(side_of_rows(*tables, slices, kinds))
             elif report is not None:
                 sides.append(side_of_report(source if isinstance(source, str) else name, report))
     return compare_sides(sides[0], sides[1], thresholds)

@@ -59,6 +59,7 @@ __all__ = [
     "findings_of",
     "kind_of_finding",
     "search",
+    "search_rows",
     "told",
     "unfiltered_only",
     "with_earlier",
@@ -225,6 +226,27 @@ def search(
         except UsageError as error:
             failed.add("finding", kind.query.name, error)
     return told(findings, searched)
+
+
+def search_rows(
+    database: QueryEngine,
+    kinds: Iterable[FindingKind],
+    conditions: Mapping[str, Any],
+    failed: FailedQueries,
+) -> tuple[list[Finding], list[str]]:
+    """Return the findings of rows that a filter selects, and the kinds not searched for.
+
+    Args:
+        database: see :func:`findings_of`.
+        kinds: the kinds to search for.
+        conditions: the filter of the rows.
+        failed: kinds whose query fails are added.
+    """
+    chosen = list(kinds)
+    searched = [kind for kind in chosen if not unfiltered_only(kind, conditions)]
+    queries = promising(database, asked_for(database, searched))
+    found = search(database, [kind for kind in searched if kind.query in queries], failed)
+    return found, [kind.query.name for kind in chosen if kind not in searched]
 
 
 def with_earlier(

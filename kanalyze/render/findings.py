@@ -27,6 +27,7 @@ __all__ = [
     "depths_of",
     "finding_groups",
     "finding_lines",
+    "found_lines",
     "left_out_text",
     "no_findings_text",
     "story_lines",
@@ -195,6 +196,12 @@ def story_lines(findings: Sequence[dict[str, Any]], clock: ReportClock) -> Itera
     for group in list(finding_groups(findings, (), clock))[1:]:
         if not group.depth:
             yield Line(f"{group.title}: {group.examples[0][0]}", style="red")
+
+
+def found_lines(findings: Sequence[dict[str, Any]], clock: ReportClock) -> Iterator[Line]:
+    """Yield the title and the figures of the first finding of each kind, and nothing else."""
+    for group in finding_groups(findings, (), clock, 1):
+        yield from _in_short(group)
 
 
 def _whole(group: FindingGroup) -> Iterator[Line]:

@@ -128,8 +128,9 @@ examples:
 _COMPARE_EXAMPLES = """\
 A is before, B is after. Each is a capture, a folder of captures, a glob in quotes, a file that save
 wrote, or a file that report --json wrote. Latencies, shares of failed requests and rates are
-compared: by API, and by client, topic and broker within an API. Differences between reports are not
-tested for chance, because a report does not say how its counts vary over time.
+compared: by API, and by client, topic and broker within an API. Findings are compared too: which of
+them only B has, and which only A. Differences between reports are not tested for chance, because a
+report does not say how its counts vary over time.
 
 A difference is listed if it reaches --at-least and --least-ms (or --least-percent) and is unlikely
 to be chance. To test for chance, both captures are divided into slices of time of the same length
@@ -234,7 +235,7 @@ examples:
 
 # -- options of several commands ------------------------------------------------------------------
 
-FAIL_ON = ("slower", "errors", "new", "gone", "any")
+FAIL_ON = ("findings", "slower", "errors", "new", "gone", "any")
 
 _OUTPUT_FILE: Group = {"-o, --output FILE": "output file (default: standard output)"}
 _COLUMNS: Group = {
