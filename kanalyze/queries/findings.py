@@ -163,6 +163,8 @@ class Finding(NamedTuple):
     """Sections of the report for people that show more of it."""
     cause: Cause | None = None
     """The finding that explains it; None if it has no known cause."""
+    first_capture: str | None = None
+    """The capture of the first packet; None if there is none, or it is unknown."""
     short_name: str = ""
     """Its name for ``--finding``: its kind, and its place if there are several of the kind; empty
     if its query does not say which rows it means."""

@@ -180,7 +180,8 @@ def _findings(comparison: _Item, zone: Zone) -> Iterator[tuple[str, list[Line]]]
     ):
         if comparison[name]:
             clock = ReportClock.of({"capture": comparison[side]}, zone)
-            yield title, list(found_lines(comparison[name], clock))
+            has_files = len(comparison[side]["captures"] or ()) > 1
+            yield title, list(found_lines(comparison[name], clock, has_files=has_files))
 
 
 def _found(comparison: _Item) -> Iterator[str]:

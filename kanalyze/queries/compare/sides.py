@@ -17,6 +17,7 @@ from kanalyze.queries.compare.findings import SideFindings, without_uuids
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import search_rows
+from kanalyze.queries.first_packets import with_captures
 from kanalyze.queries.named_findings import with_commands
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ def side_of_rows(
         failed.add("comparison", "names", error)
     searched = list(kinds)
     found, left_out = search_rows(database, searched, conditions, failed)
+    found = with_captures(found, database, quality.captures, failed)
     first_ns, last_ns = span["first_time_ns"], span["last_time_ns"]
     return Side(
         {
@@ -485,6 +487,7 @@ def _finding(read: _ReportReader, line: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: read.text(line, name) or "" for name in texts},
         **{name: read.number(line, name) for name in numbers},
+        "first_capture": read.text(line, "first_capture"),
         **{name: read.typed_value(line, name, int | float) or 0 for name in ("severity", "weight")},
         **{name: list(read.texts(line, name)) for name in ("options", "see")},
         "concerns": {name: read.text(concerns, name) for name in concerns},

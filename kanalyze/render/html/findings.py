@@ -9,7 +9,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.findings import command_text, confidence_text, title_of
+from kanalyze.render.findings import command_text, confidence_text, packet_text, title_of
 from kanalyze.render.units import count_text, moment_text, shown
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def _item(finding: Mapping[str, Any], captures: Sequence[str], names: Mapping[st
         if name in finding["concerns"]
     )
     head = f"{concerns}: " if concerns else ""
-    when = f' <span class="when">{_when(finding)}</span>' if _when(finding) else ""
+    when = _when(finding, has_files=len(captures) > 1)
+    when = f' <span class="when">{when}</span>' if when else ""
     command = command_text(finding["command"], finding["options"], captures)
     return (
         f'<li class="finding"{_selects(finding["concerns"], names)}{_times(finding)}>'
@@ -124,13 +125,14 @@ def _grade(severity: int) -> str:
     return "grave" if severity >= _GRAVE else "serious" if severity >= _SERIOUS else "minor"
 
 
-def _when(finding: Mapping[str, Any]) -> str:
+def _when(finding: Mapping[str, Any], *, has_files: bool) -> str:
     first, last = finding["first_time_ns"], finding["last_time_ns"]
     texts = [] if first is None else [f"{moment_text(first)} UTC"]
     if first is not None and last is not None and last != first:
         texts = [f"{moment_text(first)} to {moment_text(last)} UTC"]
-    if finding["first_packet"] is not None:
-        texts.append(f"first in packet {finding['first_packet']}")
+    packet = packet_text(finding, has_files=has_files)
+    if packet is not None:
+        texts.append(f"first in {packet}")
     return escape(", ".join(texts))
 
 
