@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.api.tables import OpenedTables
+    from kanalyze.common.zones import Zone
     from kanalyze.queries.compare.comparison import Thresholds
     from kanalyze.queries.compare.sides import Side
     from kanalyze.queries.engine import QueryEngine
@@ -127,8 +128,10 @@ def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
     )
 
 
-def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
-    """Return a report as one HTML file; ``engine`` has the tables of the report.
+def page_of(engine: QueryEngine, report: dict[str, Any], zone: Zone) -> bytes:
+    """Return a report as one HTML file with times of ``zone``.
+
+    ``engine`` has the tables of the report.
 
     Queries of the page that fail are added to the report.
     """
@@ -139,7 +142,7 @@ def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
     failed = FailedQueries()
     cube = cube_of(engine, report, failed)
     failed.add_to(report)
-    page = plain_page(report) if cube is None else html_page(report, cube)
+    page = plain_page(report, zone) if cube is None else html_page(report, cube, zone)
     return page.encode("utf-8")
 
 

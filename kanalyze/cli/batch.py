@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from kanalyze.cli.analyze import filters_of, worker_count
+from kanalyze.cli.analyze import filters_of, worker_count, zone_named_in
 from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import Progress, progress_of
 from kanalyze.cli.report import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.engine import Engine, ReportOptions
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.run_plan import Settings
+    from kanalyze.common.zones import Zone
     from kanalyze.queries.engine import QueryEngine
 
 __all__ = ["BatchProgress", "batch"]
@@ -101,7 +102,8 @@ def _outputs(arguments: argparse.Namespace, options: ReportOptions) -> Iterator[
         yield options
         return
     with OutputFile(arguments.html) as page:
-        yield options._replace(make_page=partial(_write_page, page.file))
+        make_page = partial(_write_page, page.file, zone_named_in(arguments))
+        yield options._replace(make_page=make_page)
 
 
 def _check_engine(arguments: argparse.Namespace) -> None:
@@ -162,10 +164,10 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
             yield engine
 
 
-def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> None:
+def _write_page(file: BinaryIO, zone: Zone, report: dict[str, Any], engine: QueryEngine) -> None:
     from kanalyze.api.reports import page_of
 
-    file.write(page_of(engine, report))
+    file.write(page_of(engine, report, zone))
 
 
 def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] | None:

@@ -107,7 +107,9 @@ def report(arguments: argparse.Namespace) -> None:
                 filled = stack.enter_context(tables)
                 progress.begin("summarizing")
                 summary = report_on(filled, kinds, thresholds, most_slowest=most_slowest(arguments))
-                page_bytes = page_of(filled.database, summary) if has_page else b""
+                page_bytes = (
+                    page_of(filled.database, summary, layout.order.zone) if has_page else b""
+                )
             if page is not None:
                 page.file.write(page_bytes)
             if output is not None and report_format == "html":
@@ -186,14 +188,15 @@ def write_report(
     json_file: str | None,
     summarize: Callable[[], dict[str, Any]],
     show: Callable[[dict[str, Any]], None] | None = None,
+    layout: ReportLayout | None = None,
 ) -> None:
     """Write a report as JSON to ``json_file``, if given, and show it with ``show``.
 
-    By default it is shown on the terminal, except if ``json_file`` is standard output. Raises
-    OSError and what ``summarize`` raises; then no JSON is written.
+    By default it is shown on the terminal, with ``layout``, except if ``json_file`` is standard
+    output. Raises OSError and what ``summarize`` raises; then no JSON is written.
     """
     if show is None and json_file != STANDARD_OUTPUT:
-        show = _show
+        show = partial(_show, layout=layout)
     if json_file is None:
         summary = summarize()
     else:

@@ -339,18 +339,23 @@ _FILTERS_OF_REQUESTS = (
 )
 _REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", "client_ip", "broker")
 _END_FILTERS = ("client_ip", "broker", "connection", "since", "until")
-_TIMES: Mapping[str, Group] = {
-    "times": {
-        "--tz NAME": "time zone of the times shown to people, and of --since and --until without "
-        "one, such as Europe/Berlin (default: that of this machine)",
+_LOCAL = "that of this machine"
+
+
+def _times(default: str, and_of: str = ", and of --since and --until without one") -> Group:
+    return {
+        "--tz NAME": f"time zone of the times shown to people{and_of}, such as Europe/Berlin "
+        f"(default: {default})",
         "--utc": "the same as --tz UTC",
     }
-}
-_READING_UTC: Mapping[str, Group] = {
+
+
+_TIMES: Mapping[str, Group] = {"times": _times(_LOCAL)}
+_READING: Mapping[str, Group] = {
     **_SETTINGS,
     _FILTERS: {**_REQUEST_FILTERS, **group_of("since", "until")},
+    **_TIMES,
 }
-_READING: Mapping[str, Group] = {**_READING_UTC, **_TIMES}
 
 
 def _with_secrets(file: str) -> Group:
@@ -666,6 +671,7 @@ COMMANDS = {
                 "--format {view,jsonl,rows}": "view: on the terminal; jsonl: a line of rates per "
                 "interval; rows: a line per request (default: view on a terminal, else jsonl)",
                 "--interval SECONDS": "the interval of --format jsonl (default: 1)",
+                **_times(_LOCAL, ""),
                 "--json FILE": "also write the report at the end as JSON",
                 **_FINDINGS,
                 "--metrics [HOST:]PORT": "serve metrics for Prometheus; only on this machine, "
@@ -702,7 +708,8 @@ COMMANDS = {
             **_FILES,
         },
         {
-            **{title: group for title, group in _READING_UTC.items() if title != "TLS"},
+            **{title: group for title, group in _READING.items() if title != "TLS"},
+            "times": _times("UTC"),
             "TLS": {
                 "--keylog PATH ...": "decrypt with the secrets of this file, folder or URL, which "
                 "all workers can reach, in the format of SSLKEYLOGFILE; the variable itself is not "
@@ -738,7 +745,13 @@ COMMANDS = {
                 "this size (default: 64M)",
             },
         },
-        defaults={"settle": 60.0, "follow": 60.0, "engine": "spark", "split_size": 64 << 20},
+        defaults={
+            "tz": "UTC",
+            "settle": 60.0,
+            "follow": 60.0,
+            "engine": "spark",
+            "split_size": 64 << 20,
+        },
         required="out",
     ),
     "mcp": Command(
