@@ -384,7 +384,10 @@ def compare(
 
 
 def save(
-    *captures: Captures, output: str | os.PathLike[str], **options: Unpack[MessageOptions]
+    *captures: Captures,
+    output: str | os.PathLike[str],
+    records: bool = False,
+    **options: Unpack[MessageOptions],
 ) -> None:
     """Write the tables of captures to a file that can be read in their place (``kanalyze save``).
 
@@ -396,6 +399,7 @@ def save(
         *captures: see :func:`requests`.
         output: the file. An existing file is replaced when the new one is complete; a capture is
             never replaced.
+        records: True for a line of each record too, without key, value and headers.
         **options: those of :func:`requests` except ``jobs``; only rows that match are saved.
 
     Raises:
@@ -415,6 +419,7 @@ def save(
             analysis,
             os.fspath(output),
             {"port": arguments["ports"], **names},
+            records=records,
             **_given(arguments, "max_memory_bytes"),
         )
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.api.tables import OpenedTables
+    from kanalyze.common.zones import Zone
     from kanalyze.queries.compare.comparison import Thresholds
     from kanalyze.queries.compare.sides import Side
     from kanalyze.queries.engine import QueryEngine
@@ -133,8 +134,10 @@ def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
     )
 
 
-def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
-    """Return a report as one HTML file; ``engine`` has the tables of the report.
+def page_of(engine: QueryEngine, report: dict[str, Any], zone: Zone) -> bytes:
+    """Return a report as one HTML file with times of ``zone``.
+
+    ``engine`` has the tables of the report.
 
     Queries of the page that fail are added to the report.
     """
@@ -148,8 +151,8 @@ def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
     failed.add_to(report)
     shown = with_names(report)
     if cube is None:
-        return plain_page(shown).encode("utf-8")
-    page = html_page(shown, with_names(cube, report.get("names")))
+        return plain_page(shown, zone).encode("utf-8")
+    page = html_page(shown, with_names(cube, report.get("names")), zone)
     return page.encode("utf-8")
 
 
@@ -204,18 +207,20 @@ def compare_inputs(
     """
     from kanalyze.queries.compare.comparison import compare_sides
     from kanalyze.queries.compare.sides import side_of_report, side_of_rows
+    from kanalyze.queries.findings import finding_kinds
 
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
     reports = [report_in(source) for source in (a, b)]
-    names = _words_of_all(_queries_in("tables", "compare")) - _TIMES
+    kinds = finding_kinds()
+    names = _words_of_all(_queries_in("tables", "findings", "compare")) - _TIMES
     with ExitStack() as stack:
 
         def opened(source: object, name: str) -> OpenedTables:
             analysis = analysis_of(source)
             tables = opened_tables(
                 analysis,
-                names=names,
-                others=False,
+                tables_of(kinds),
+                names,
                 max_memory_bytes=memory_bytes,
                 threads=threads,
                 progress=watched(analysis, name) if watched else None,
@@ -231,7 +236,7 @@ def compare_inputs(
             ("A", "B"), (a, b), reports, tables_of_sides, _slices(tables_of_sides), strict=True
         ):
             if tables is not None:
-                sides.append(side_of_rows(*tables, slices))
+                sides.append(side_of_rows(*tables, slices, kinds))
             elif report is not None:
                 sides.append(side_of_report(source if isinstance(source, str) else name, report))
     return compare_sides(sides[0], sides[1], thresholds)

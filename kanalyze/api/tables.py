@@ -18,6 +18,7 @@ from kanalyze.export.files import OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import words_below
 from kanalyze.queries.name_tables import names_brokers
+from kanalyze.runtime.table_rows import RECORDS
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.cluster import OFFSETS
@@ -247,8 +248,7 @@ def _is_named(name: str, names: Container[str] | None) -> bool:
 
 
 SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")
-"""Tables to save in addition to those that every run fills. Records are not saved: they are users'
-data, and may be as large as the captures."""
+"""Tables to save in addition to those that every run fills; and records if they are asked for."""
 
 
 def save_tables(
@@ -256,6 +256,7 @@ def save_tables(
     destination: str,
     options: Mapping[str, Any],
     *,
+    records: bool = False,
     max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> int:
     """Write the tables of an analysis to a file; return the number of requests.
@@ -264,6 +265,7 @@ def save_tables(
         analysis: the analysis to run.
         destination: a path; an existing file is replaced when the new one is complete.
         options: options of the analysis as plain values, for information.
+        records: True for a line of each record too; they may take as much room as all else.
         max_memory_bytes: memory in bytes for the tables while they are written.
 
     Raises:
@@ -283,7 +285,7 @@ def save_tables(
         try:
             with Database(file=str(partial.absolute()), **limits) as database:
                 partial.chmod(mode)
-                fill(database, analysis, SAVED_TABLES)
+                fill(database, analysis, (*SAVED_TABLES, *([RECORDS] if records else [])))
                 ((requests,),) = database.values("SELECT count(*) FROM requests", {})
                 database.finish(header_of(analysis, options, __version__))
         finally:

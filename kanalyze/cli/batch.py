@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from kanalyze.cli.analyze import filters_of, names_in, worker_count
+from kanalyze.cli.analyze import filters_of, names_in, worker_count, zone_named_in
 from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import Progress, progress_of
 from kanalyze.cli.report import (
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.engine import Engine, ReportOptions
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.run_plan import Settings
+    from kanalyze.common.zones import Zone
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.tables.names import AddressNames
 
@@ -104,7 +105,8 @@ def _outputs(arguments: argparse.Namespace, options: ReportOptions) -> Iterator[
         yield options
         return
     with OutputFile(arguments.html) as page:
-        yield options._replace(make_page=partial(_write_page, page.file, names_in(arguments)))
+        make_page = partial(_write_page, page.file, zone_named_in(arguments), names_in(arguments))
+        yield options._replace(make_page=make_page)
 
 
 def _named(
@@ -175,12 +177,16 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
 
 
 def _write_page(
-    file: BinaryIO, names: AddressNames | None, report: dict[str, Any], engine: QueryEngine
+    file: BinaryIO,
+    zone: Zone,
+    names: AddressNames | None,
+    report: dict[str, Any],
+    engine: QueryEngine,
 ) -> None:
     from kanalyze.api.reports import page_of
 
     add_names(report, names)
-    file.write(page_of(engine, report))
+    file.write(page_of(engine, report, zone))
 
 
 def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] | None:

@@ -42,11 +42,12 @@ FAILED_ON = 1
 NOT_JUDGED = 3
 """The exit status where there is too little to judge; 2 is that of errors."""
 _FAIL_ON = {
+    "findings": ("new_findings",),
     "slower": ("slower",),
     "errors": ("fails_more",),
     "new": ("new",),
     "gone": ("gone",),
-    "any": ("slower", "fails_more", "new", "gone"),
+    "any": ("new_findings", "slower", "fails_more", "new", "gone"),
 }
 
 
@@ -87,7 +88,7 @@ def compare(arguments: argparse.Namespace) -> int:
             print_message("--fail-on: nothing certain, because too short to judge")
             return NOT_JUDGED
         return 0
-    if not comparison["tested"]:
+    if not comparison["tested"] and not _failed(comparison, ["findings"]):
         print_message(f"--fail-on: not tested for chance: {comparison['not_tested']}")
     return FAILED_ON
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kanalyze.api.inputs import make_filter
 from kanalyze.cli.console import print_message
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.live.window.windows import Windows
@@ -92,6 +93,7 @@ class ShownRows(NamedTuple):
     """Receives messages; see :func:`message_writer`."""
     key_log: KeyLog | None = None
     """The secrets that TLS is decrypted with."""
+    zone: Zone = UTC
     names: AddressNames | None = None
     """The names of addresses."""
 
@@ -225,7 +227,7 @@ def _output(
 
         windows = Windows(keeps_rows=True)
         terminal = stack.enter_context(Terminal(shown_rows.console))
-        view = ViewController(windows, terminal, filters=shown_rows.filters)
+        view = ViewController(windows, terminal, filters=shown_rows.filters, zone=shown_rows.zone)
         return ViewSink(windows, view, files, watch)
     if shown_rows.output_format == "jsonl":
         from kanalyze.live.rate_jsonl import RatesWriter

@@ -114,7 +114,9 @@ def report(arguments: argparse.Namespace) -> None:
                     most_slowest=most_slowest(arguments),
                     names=names_in(arguments),
                 )
-                page_bytes = page_of(filled.database, summary) if has_page else b""
+                page_bytes = (
+                    page_of(filled.database, summary, layout.order.zone) if has_page else b""
+                )
             if page is not None:
                 page.file.write(page_bytes)
             if output is not None and report_format == "html":
@@ -193,14 +195,15 @@ def write_report(
     json_file: str | None,
     summarize: Callable[[], dict[str, Any]],
     show: Callable[[dict[str, Any]], None] | None = None,
+    layout: ReportLayout | None = None,
 ) -> None:
     """Write a report as JSON to ``json_file``, if given, and show it with ``show``.
 
-    By default it is shown on the terminal, except if ``json_file`` is standard output. Raises
-    OSError and what ``summarize`` raises; then no JSON is written.
+    By default it is shown on the terminal, with ``layout``, except if ``json_file`` is standard
+    output. Raises OSError and what ``summarize`` raises; then no JSON is written.
     """
     if show is None and json_file != STANDARD_OUTPUT:
-        show = _show
+        show = partial(_show, layout=layout)
     if json_file is None:
         summary = summarize()
     else:

@@ -220,7 +220,13 @@ def save(arguments: argparse.Namespace) -> None:
             analysis,
             arguments.output,
             {name: getattr(arguments, name) for name in ("port", "topic_ids", "definitions")},
+            records=arguments.records,
             max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         )
-    print_message(f"{arguments.output}: has all tables but records, which are users' data")
+    left_out = (
+        "keys, values and headers of records"
+        if arguments.records
+        else "records (--records keeps them, without keys and values)"
+    )
+    print_message(f"{arguments.output}: leaves out {left_out}, and packets")
     report_unread(requests, arguments, analysis)

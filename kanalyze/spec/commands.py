@@ -87,8 +87,9 @@ examples:
 """
 
 _SAVE_EXAMPLES = """\
-requests, connections, anomalies, report, compare and sql read the file in place of the captures,
-with the same result. It is a DuckDB database, which DuckDB can open too.
+requests, connections, anomalies, report, compare, flows and sql read the file in place of the
+captures, with the same result; records, decode and extract need the captures. It is a DuckDB
+database, which DuckDB 1.1 and later open too.
 
 examples:
   kanalyze save -o before.duckdb captures/
@@ -127,8 +128,9 @@ examples:
 _COMPARE_EXAMPLES = """\
 A is before, B is after. Each is a capture, a folder of captures, a glob in quotes, a file that save
 wrote, or a file that report --json wrote. Latencies, shares of failed requests and rates are
-compared: by API, and by client, topic and broker within an API. Differences between reports are not
-tested for chance, because a report does not say how its counts vary over time.
+compared: by API, and by client, topic and broker within an API. Findings are compared too: which of
+them only B has, and which only A. Differences between reports are not tested for chance, because a
+report does not say how its counts vary over time.
 
 A difference is listed if it reaches --at-least and --least-ms (or --least-percent) and is unlikely
 to be chance. To test for chance, both captures are divided into slices of time of the same length
@@ -233,7 +235,7 @@ examples:
 
 # -- options of several commands ------------------------------------------------------------------
 
-FAIL_ON = ("slower", "errors", "new", "gone", "any")
+FAIL_ON = ("findings", "slower", "errors", "new", "gone", "any")
 
 _OUTPUT_FILE: Group = {"-o, --output FILE": "output file (default: standard output)"}
 _COLUMNS: Group = {
@@ -339,18 +341,23 @@ _FILTERS_OF_REQUESTS = (
 _OF_ENDS = ("client_ip", "client_app", "zone", "broker")
 _REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", *_OF_ENDS)
 _END_FILTERS = (*_OF_ENDS, "connection", "since", "until")
-_TIMES: Mapping[str, Group] = {
-    "times": {
-        "--tz NAME": "time zone of the times shown to people, and of --since and --until without "
-        "one, such as Europe/Berlin (default: that of this machine)",
+_LOCAL = "that of this machine"
+
+
+def _times(default: str, and_of: str = ", and of --since and --until without one") -> Group:
+    return {
+        "--tz NAME": f"time zone of the times shown to people{and_of}, such as Europe/Berlin "
+        f"(default: {default})",
         "--utc": "the same as --tz UTC",
     }
-}
-_READING_UTC: Mapping[str, Group] = {
+
+
+_TIMES: Mapping[str, Group] = {"times": _times(_LOCAL)}
+_READING: Mapping[str, Group] = {
     **_SETTINGS,
     _FILTERS: {**_REQUEST_FILTERS, **group_of("since", "until")},
+    **_TIMES,
 }
-_READING: Mapping[str, Group] = {**_READING_UTC, **_TIMES}
 
 
 def _with_secrets(file: str) -> Group:
@@ -507,7 +514,12 @@ COMMANDS = {
         "save the tables of captures to a file, to be read again",
         _SAVE_EXAMPLES,
         # No workers: they would change the order of connections and anomalies.
-        {"-o, --output FILE": "the database file", **_INPUT},
+        {
+            "-o, --output FILE": "the database file",
+            "--records": "also a line for each record, without key, value and headers: as many "
+            "lines as there are records",
+            **_INPUT,
+        },
         _READING,
         required="output",
     ),
@@ -660,6 +672,7 @@ COMMANDS = {
                 "--format {view,jsonl,rows}": "view: on the terminal; jsonl: a line of rates per "
                 "interval; rows: a line per request (default: view on a terminal, else jsonl)",
                 "--interval SECONDS": "the interval of --format jsonl (default: 1)",
+                **_times(_LOCAL, ""),
                 "--json FILE": "also write the report at the end as JSON",
                 **_FINDINGS,
                 "--metrics [HOST:]PORT": "serve metrics for Prometheus; only on this machine, "
@@ -696,7 +709,8 @@ COMMANDS = {
             **_FILES,
         },
         {
-            **{title: group for title, group in _READING_UTC.items() if title != "TLS"},
+            **{title: group for title, group in _READING.items() if title != "TLS"},
+            "times": _times("UTC"),
             "TLS": {
                 "--keylog PATH ...": "decrypt with the secrets of this file, folder or URL, which "
                 "all workers can reach, in the format of SSLKEYLOGFILE; the variable itself is not "
@@ -732,7 +746,13 @@ COMMANDS = {
                 "this size (default: 64M)",
             },
         },
-        defaults={"settle": 60.0, "follow": 60.0, "engine": "spark", "split_size": 64 << 20},
+        defaults={
+            "tz": "UTC",
+            "settle": 60.0,
+            "follow": 60.0,
+            "engine": "spark",
+            "split_size": 64 << 20,
+        },
         required="out",
     ),
     "mcp": Command(

@@ -109,7 +109,7 @@ FILTERS = {
         ),
         Filter(
             "--anomaly KIND ...",
-            "requests with an anomaly of this kind, such as malformed_body",
+            "requests with an anomaly of this kind, such as malformed_body, whatever their status",
             meaning="kinds of anomalies that requests have",
         ),
         Filter(

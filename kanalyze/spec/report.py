@@ -844,6 +844,7 @@ finding object one thing that is wrong
     cause object? the finding that explains it, which comes before it; null: no known cause
         name text its kind
         number count its number in this list, from 1
+    first_capture text? the capture that first_packet is in; null: none, or unknown
 """
 )[0]
 _NO_LATENCY = "no request began in the bucket that was answered and did not wait on purpose"

@@ -159,3 +159,7 @@ def test_of_several_captures_a_number_alone_names_no_packet() -> None:
     assert any("; packet 7" in line for line in lines_of(FINDING))
     lines = finding_lines([FINDING], ["a.pcap", "b.pcap"], has_files=True)
     assert not any("packet 7" in line.plain for line in lines)
+    of_b = {**FINDING, "first_capture": "it's\x1b b.pcap"}
+    lines = finding_lines([of_b], ["a.pcap", "b.pcap"], has_files=True)
+    assert any(line.plain.endswith("; packet 7 of it's\\u001b b.pcap") for line in lines)
+    assert "; packet 7" in "".join(lines_of(of_b))

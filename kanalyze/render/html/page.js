@@ -81,7 +81,9 @@
   const isoText = (us) => new Date(Math.floor(us / 1000)).toISOString();
   const clockText = (us) => {
     if (us === null) return MISSING;
-    const text = isoText(us);
+    let shift = model.offsets[0][1];
+    for (const [from, offset] of model.offsets) if (from <= us) shift = offset;
+    const text = isoText(us + shift);
     return model.dated ? `${text.slice(5, 10)} ${text.slice(11, 19)}` : text.slice(11, 23);
   };
   const percentText = (share) =>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from kanalyze.common.zones import zone_of
 from kanalyze.live.view.tables import TABLES
 from kanalyze.live.view.view import REFRESH_NS, ViewController, filters_text, render, view_of
 from kanalyze.live.view.view_state import ViewState
@@ -363,6 +365,12 @@ def test_requests_are_sorted_by_latency_or_by_time():
     shown = text(with_rows(usual(), [FAST]), state, 100, 30)
     assert "latest first" in shown
     assert "at (UTC)\u2193" in shown
+    there = with_rows(usual(), [FAST])._replace(zone=zone_of("Asia/Kolkata"))
+    in_india = text(there, state, 100, 30)
+    assert "at (IST)\u2193" in in_india
+    hours = [re.findall(r"\b(\d\d):\d\d:\d\d\.\d{3}", screen) for screen in (shown, in_india)]
+    assert len(hours[0]) == len(hours[1]) > 0
+    assert hours[0] != hours[1]
     assert not after("s", state=state).latest
 
 
