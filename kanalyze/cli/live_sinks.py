@@ -125,6 +125,10 @@ def make_sinks(
     if arguments.save is not None:
         files.append(_packets_files(arguments, options.save_filters, shown_rows))
         yield files[-1]
+    if arguments.otlp is not None:
+        from kanalyze.live.run import SpansSink
+
+        yield SpansSink(arguments.otlp, shown_rows.warn)
     watch: FindingsWatch | None = None
     if shown_rows.kept is not None and (options.listen or shown_rows.output_format != "rows"):
         from kanalyze.live.kept_rows import FindingsWatch

@@ -32,6 +32,11 @@ def requests(arguments: argparse.Namespace) -> None:
     if arguments.wireshark:
         _write_display_filters(arguments)
         return
+    if arguments.format == "otlp" or arguments.otlp is not None or arguments.traceparent:
+        from kanalyze.cli.otlp import write_spans  # imported late: only for spans
+
+        write_spans(arguments, _chosen)
+        return
     names = name_columns(arguments)
     with closing(rows_of(arguments)) as analysis:
         # Workers read while the output is opened, which takes long for Parquet.

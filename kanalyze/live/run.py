@@ -57,6 +57,7 @@ __all__ = [
     "RatesSink",
     "RowsSink",
     "Sink",
+    "SpansSink",
     "ViewSink",
 ]
 
@@ -524,6 +525,29 @@ class RatesSink(_WindowsSink):
         """Write the last line."""
         if self._now_ns is not None:
             self._writer.write(self._now_ns)
+
+
+class SpansSink(Sink):
+    """Sends rows of requests to a collector, as spans."""
+
+    def __init__(self, url: str, warn: Callable[[str], None]) -> None:
+        """Take the URL of a collector; raises UsageError."""
+        from kanalyze.export.otlp import SpanWriter
+        from kanalyze.export.otlp_http import (
+            BackgroundSender,
+            TraceCollector,
+        )  # imported late: rare
+
+        self._sender = BackgroundSender(TraceCollector(url), warn)
+        self._spans = SpanWriter(self._sender.put)
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - spans have times
+        """Send the spans of rows."""
+        self._spans.write_block(rows)
+
+    def close(self) -> None:
+        """Send what waits."""
+        self._sender.close()
 
 
 class RowsSink(Sink):

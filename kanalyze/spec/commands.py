@@ -292,6 +292,10 @@ _CAPTURES_OR_PIPE: Group = {
     "CAPTURE ...": "a pcap or pcapng file, compressed or not, a folder, a glob, a URL of any of "
     "these, or - for standard input; several are read as one capture, in the order of time"
 }
+_SEND_SPANS = (
+    "send spans to this OpenTelemetry collector, such as http://localhost:4318, with the headers "
+    "in the variable OTEL_EXPORTER_OTLP_HEADERS"
+)
 _NO_PROGRESS: Group = {"--no-progress": "do not show progress on standard error"}
 _JOBS: Group = {
     "--jobs N": "number of processes for large files (default: number of cores); the result is the "
@@ -436,14 +440,18 @@ COMMANDS = {
         _REQUESTS_EXAMPLES,
         {
             **_OUTPUT_FILE,
-            "--format {table,csv,jsonl,parquet,perfetto}": "default: by the ending of FILE; table "
-            "on standard output; perfetto: a trace for ui.perfetto.dev and chrome://tracing",
+            "--format {table,csv,jsonl,parquet,perfetto,otlp}": "default: by the ending of FILE; "
+            "table on standard output; perfetto: a trace for ui.perfetto.dev and chrome://tracing; "
+            "otlp: spans of OpenTelemetry, as lines of JSON",
             **_COLUMNS,
             "--sort COLUMN": "sort rows by this column: largest numbers first, texts in "
             "alphabetical order; needs --limit",
             "--limit N": "write at most N rows",
             "--wireshark": "instead of rows, write the display filter that shows their packets in "
             "Wireshark; one filter for each capture",
+            "--otlp URL": f"instead of writing rows, {_SEND_SPANS}",
+            "--traceparent": "with spans: link them to those that traceparent headers of their "
+            "records name; reads all records",
             **_OF_FINDING,
             **_INPUT,
             **_JOBS,
@@ -679,6 +687,7 @@ COMMANDS = {
                 "unless HOST is given",
                 "--metrics-host NAME ...": "also accept requests for metrics to this host name, "
                 "besides HOST and the machine's own name",
+                "--otlp URL": f"also {_SEND_SPANS}",
             },
             "files": {
                 "--write DIR": "write rows to Parquet files in this folder",
