@@ -29,7 +29,7 @@ __all__ = [
     "GROUP_FIELDS",
     "HEARTBEAT",
     "MAX_LISTED",
-    "OFFSET_APIS",
+    "COMMIT_APIS",
     "OFFSET_FIELDS",
     "OffsetEvents",
     "PartitionOffset",
@@ -135,8 +135,8 @@ GROUP_FIELDS: FieldPaths = {
     88: ((*_MEMBER, "InstanceId", "RebalanceTimeoutMs", *_TASKS), (*_NEWER_ANSWER, *_TASKS)),
 }
 """The fields to decode of the APIs whose messages have facts about groups."""
-OFFSET_APIS = frozenset({8, 9, 28})
-"""Those whose facts are offsets: OffsetCommit, OffsetFetch, TxnOffsetCommit."""
+COMMIT_APIS = frozenset({8, 28})
+"""Those whose facts are commits: OffsetCommit, TxnOffsetCommit."""
 
 _Values: TypeAlias = "dict[str, Any]"
 _Event: TypeAlias = "GroupEvent | OffsetEvents"
