@@ -412,7 +412,10 @@ def _flow_map(flows: Iterable[Item]) -> list[Item]:
             (flow["topic"], flow["topic_id"]),
             {
                 **{name: flow[name] for name in ("topic", "topic_id")},
-                **{"producers": [], "bytes_in": 0, "consumers": [], "bytes_out": 0},
+                "producers": [],
+                "bytes_in": 0,
+                "consumers": [],
+                "bytes_out": 0,
             },
         )
         names, amount = _FLOW_ENDS[flow["direction"]]

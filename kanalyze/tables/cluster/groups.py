@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from kanalyze.tables.cluster.fields import FieldPaths
 
 __all__ = [
+    "COMMIT_APIS",
     "GROUP_FIELDS",
     "HEARTBEAT",
     "MAX_LISTED",
-    "COMMIT_APIS",
     "OFFSET_FIELDS",
     "OffsetEvents",
     "PartitionOffset",
