@@ -240,8 +240,11 @@ def _flow(line: Mapping[str, Any]) -> dict[str, Any]:
     topic = f"id {shown(line['topic_id'])}" if line["topic"] is None else shown(line["topic"])
     who = shown(line["group_id"] or line["client_id"])
     return {
-        **{"from": who if is_produce else topic, "to": topic if is_produce else who},
-        **{"is_produce": is_produce, "records": line["records"], "bytes": line["bytes"]},
+        "from": who if is_produce else topic,
+        "to": topic if is_produce else who,
+        "is_produce": is_produce,
+        "records": line["records"],
+        "bytes": line["bytes"],
     }
 
 
@@ -249,7 +252,8 @@ def _lag(line: Mapping[str, Any]) -> dict[str, Any]:
     counts = ("partitions", "assigned", "unknown", "lag", "highest_lag", "lag_ns")
     return {
         **{name: line[name] for name in counts},
-        **{"group": shown(line["group_id"]), "topic": shown(line["topic"])},
+        "group": shown(line["group_id"]),
+        "topic": shown(line["topic"]),
         "last": _us(line["last_time_ns"]),
     }
 
@@ -258,7 +262,8 @@ def _change(line: Mapping[str, Any]) -> dict[str, Any]:
     texts = ("principal", "client_id", "action", "resource_type", "resource", "setting")
     return {
         **{name: shown(line[name]) for name in (*texts, "before", "value", "refused")},
-        **{"at": _us(line["time_ns"]), "packet": line["request_packet"]},
+        "at": _us(line["time_ns"]),
+        "packet": line["request_packet"],
     }
 
 
