@@ -15,7 +15,7 @@ from kanalyze.common import paths
 from kanalyze.common.paths import is_database
 from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
-from kanalyze.queries.files import built_in, words_of
+from kanalyze.queries.files import built_in, words_below
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
 from kanalyze.queries.report_names import add_names
 from kanalyze.spec.columns import time_name
@@ -53,8 +53,8 @@ _TIMES = frozenset(time_name(column.name) for column in COLUMNS if column.is_tim
 
 
 def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
-    """Return the tables that findings need, besides those that every run fills."""
-    return {table for kind in kinds for table in kind.tables}
+    """Return the tables that findings and a report need, besides those that every run fills."""
+    return {"changes", "groups"}.union(*(kind.tables for kind in kinds))
 
 
 def names_of(kinds: Iterable[FindingKind], *, has_page: bool) -> frozenset[str] | None:
@@ -78,7 +78,7 @@ def _queries_in(*folders: str) -> list[Query]:
 
 
 def _words_of_all(queries: Iterable[Query]) -> frozenset[str]:
-    return frozenset[str]().union(*(words_of(query.sql) for query in queries))
+    return frozenset[str]().union(*(words_below(query.sql) for query in queries))
 
 
 def report_on(

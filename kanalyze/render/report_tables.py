@@ -389,6 +389,8 @@ def _unsorted(table: DeclaredTable, summary: Item, order: TableOrder) -> list[It
         return _worst_times(summary, order, table.most)
     if table.name == "versions":
         return [api for api in summary["apis"] if api["versions"]]
+    if table.name == "flows":
+        return _flow_map(summary["flows"])
     lines: list[Item] = summary[table.name]
     if table.name == "latency_parts":
         return sorted(lines, key=lambda line: -_whole_time(line))
@@ -398,6 +400,37 @@ def _unsorted(table: DeclaredTable, summary: Item, order: TableOrder) -> list[It
         topics = {(line["topic"], line["topic_id"]) for line in lines}
         return [] if len(topics) == len(lines) else lines
     return lines
+
+
+_MOST_ENDS = 8
+"""Producers and consumers that the line of a topic names."""
+
+
+def _flow_map(flows: Iterable[Item]) -> list[Item]:
+    """Return a line for each topic, from producers to consumers; flows have most bytes first."""
+    topics: dict[tuple[str | None, str | None], Item] = {}
+    for flow in flows:
+        line = topics.setdefault(
+            (flow["topic"], flow["topic_id"]),
+            {
+                **{name: flow[name] for name in ("topic", "topic_id")},
+                "producers": [],
+                "bytes_in": 0,
+                "consumers": [],
+                "bytes_out": 0,
+            },
+        )
+        names, amount = _FLOW_ENDS[flow["direction"]]
+        line[names].append(flow["group_id"] or flow["client_id"])
+        line[amount] += flow["bytes"]
+    for line in topics.values():
+        for names, _ in _FLOW_ENDS.values():
+            line[f"more_{names}"] = len(line[names]) > _MOST_ENDS
+            del line[names][_MOST_ENDS:]
+    return sorted(topics.values(), key=lambda line: -line["bytes_in"] - line["bytes_out"])
+
+
+_FLOW_ENDS = {"produce": ("producers", "bytes_in"), "fetch": ("consumers", "bytes_out")}
 
 
 def _api_lines(api: Item) -> Iterator[Item]:

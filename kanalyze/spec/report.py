@@ -464,6 +464,103 @@ _GROUPS = DeclaredTable(
         _UNREAD,
     ),
 )
+_OF_LATEST = "; in the report of an archive that grows, in its latest runs"
+_LAG = DeclaredTable(
+    "lag",
+    f"how far consumer groups are behind in topics at the end, most records first{_OF_LATEST}",
+    """
+    group_id text consumer group
+    topic text topic; its id if its name is not known
+    partitions count partitions that the group committed offsets of, asked for, or was assigned
+    assigned count of these, assigned to a member at the end, as far as the capture has it
+    unknown count of these, whose lag is not known: see the table lag of kanalyze sql
+    lag count? records that were written and not committed, summed over the others; null: none
+    highest_lag count? the most of one partition; null: none is known
+    lag_ns integer[ns]? how long ago the log grew beyond the committed offset, the longest of all \
+        partitions; null: not known of any
+    last_time_ns time when something was last told of any of them
+    """,
+    "Lag of consumer groups at the end",
+    columns=(
+        DeclaredColumn("group", "group_id", least=16, style="bold"),
+        DeclaredColumn("topic", "topic", least=16),
+        DeclaredColumn("partitions", "partitions"),
+        DeclaredColumn("assigned", "assigned", rank=2),
+        DeclaredColumn("not known", "unknown", when="any"),
+        DeclaredColumn("lag", "lag"),
+        DeclaredColumn("highest", "highest_lag", rank=3),
+        DeclaredColumn("behind", "lag_ns"),
+        DeclaredColumn("as of", "last_time_ns", rank=1),
+    ),
+)
+_FLOWS = DeclaredTable(
+    "flows",
+    "what clients produce to topics and what is fetched from them, most bytes first; without "
+    "brokers' own copies",
+    """
+    ...topic
+    ...topic_id
+    direction text(produce|fetch) whether records go to the topic or come from it
+    client_id text? the client that produces, or that fetches for no known group; null: it has \
+        none, or group_id says who
+    group_id text? the consumer group that fetches; null: not known, or records are produced
+    records count records, without refused ones, as far as known
+    bytes count[B] the same, in batches as sent
+    """,
+    "Flows of records, by bytes",
+    columns=(
+        DeclaredColumn("producers", "producers", least=16),
+        DeclaredColumn("bytes in", "bytes_in"),
+        DeclaredColumn("topic", "topic", "topic", least=16, style="bold"),
+        DeclaredColumn("bytes out", "bytes_out"),
+        DeclaredColumn("consumers", "consumers", least=16),
+    ),
+)
+_FLOW_MAP = _FLOWS._replace(
+    text="""
+    producers texts clients that produce to it, most bytes first
+    more_producers bool whether there are more
+    bytes_in count[B] bytes of their records
+    ...topic
+    ...topic_id
+    bytes_out count[B] bytes of records that were fetched
+    consumers texts groups that fetch from it, or clients without one, most bytes first
+    more_consumers bool whether there are more
+    """
+)
+"""What people see of :data:`_FLOWS`: a line for each topic, from its producers to its consumers."""
+_CHANGES = DeclaredTable(
+    "changes",
+    f"what clients created, changed or deleted, in order of time{_OF_LATEST}",
+    """
+    time_ns time? when it was asked for; null: the request was not captured with a time
+    principal text? user that authenticated; null: not seen
+    ...client_id
+    client_ip text IP address of the client
+    action text create, delete, set, alter, ...: see the table changes of kanalyze sql
+    resource_type text what it is: topic, topic_config, acl, ...
+    resource text? its name; null: it has none
+    setting text? what of it changes; null: all of it
+    before text? value before, as far as changes in the captures tell; null: not known
+    value text? what it becomes; [hidden] for a secret; null: nothing, the default, or unknown
+    refused text? name of the error, or only tried; null: it was made, or its response is missing
+    capture text the input as given
+    request_packet count? number of the request's first packet, from 1; null: unknown
+    """,
+    "Changes that were asked for",
+    columns=(
+        DeclaredColumn("at", "time_ns"),
+        DeclaredColumn("user", "principal", least=6, rank=4, when="any"),
+        DeclaredColumn("client", "client_id", least=12, rank=2, style="bold"),
+        DeclaredColumn("", "action"),
+        DeclaredColumn("what", "resource_type", least=8),
+        DeclaredColumn("name", "resource", least=12),
+        DeclaredColumn("setting", "setting", least=12),
+        DeclaredColumn("to", "value", least=6, rank=1),
+        DeclaredColumn("refused", "refused", least=10, style="alarm", when="any"),
+        DeclaredColumn("packet", "request_packet", rank=3),
+    ),
+)
 _BROKERS = DeclaredTable(
     "brokers",
     "by broker, most requests first",
@@ -732,7 +829,8 @@ TABLES = {
     table.name: table
     for table in (
         *(_APIS, _ERROR_CODES, _CLIENTS, _TOPICS, _GROUPS, _BROKERS, _CLIENT_APIS, _CLIENT_ERRORS),
-        *(_TOPIC_LATENCY, _PARTITIONS, _CODECS, _LATENCY_PARTS, _TLS, _TLS_CERTIFICATES, _SLOWEST),
+        *(_TOPIC_LATENCY, _PARTITIONS, _CODECS, _LATENCY_PARTS, _TLS, _TLS_CERTIFICATES),
+        *(_LAG, _FLOWS, _CHANGES, _SLOWEST),
     )
 }
 """The tables in the order in which a report as JSON has them."""
@@ -772,9 +870,9 @@ _VERSIONS = _APIS._replace(
 )
 BEFORE_CHARTS = (
     *(_APIS, _LATENCY_PARTS, _ERROR_CODES, _CLIENT_ERRORS, _CLIENTS, _CLIENT_APIS, _TOPICS),
-    *(_TOPIC_LATENCY, _PARTITIONS, _GROUPS, _BROKERS, _TLS, _TLS_CERTIFICATES),
+    *(_TOPIC_LATENCY, _PARTITIONS, _GROUPS, _LAG, _FLOW_MAP, _BROKERS, _TLS, _TLS_CERTIFICATES),
 )
-AFTER_CHARTS = (_WORST_TIMES, _VERSIONS, _CODECS, _SLOWEST)
+AFTER_CHARTS = (_WORST_TIMES, _CHANGES, _VERSIONS, _CODECS, _SLOWEST)
 """The tables for people, in the order in which they see them."""
 OVER_TIME = "over_time"
 """The section with the charts."""
