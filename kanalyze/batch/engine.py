@@ -64,8 +64,8 @@ class Past(NamedTuple):
 
     sums: QueryEngine
     """What the tables of the report are made of, of all rows."""
-    findings: Sequence[Mapping[str, Any]]
-    """Findings as in a report, which earlier runs found."""
+    findings: Sequence[Mapping[str, Any]] | None
+    """Findings as in a report, which earlier runs found; None if all rows are searched again."""
 
 
 class ReportOptions(NamedTuple):
@@ -156,13 +156,15 @@ def report_on_rows(
             insert(database, table, makers[table].schema)
         insert_quality(database, makers[QUALITY], quality)
         searched = [kind for kind in kinds if kind.tables <= database.tables]
-        sums, earlier = (None, ()) if past is None else past
+        sums, earlier = (None, None) if past is None else past
         report = report_with_findings(
             *(database, quality, conditions, searched),
             most_slowest=options.most_slowest,
             sums=sums,
-            earlier=earlier,
+            earlier=earlier or (),
         )
+        if earlier is not None:
+            report.update(_span_of(database))
         left_out = {kind.query.name for kind in kinds if kind not in searched}
         if left_out:
             already_left_out = report.get("findings_left_out", [])
@@ -170,6 +172,16 @@ def report_on_rows(
         if options.make_page is not None:
             options.make_page(report, database)
         return report
+
+
+def _span_of(database: Database) -> dict[str, Any]:
+    """Return what a report says of the requests that findings were searched in."""
+    (extent,) = database.ask("FROM time_extent").to_pylist()
+    if extent["first_ns"] is None:
+        return {}
+    return {
+        "findings_span": {"first_time_ns": extent["first_ns"], "last_time_ns": extent["last_ns"]}
+    }
 
 
 class StagedFile(NamedTuple):
