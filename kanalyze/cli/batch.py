@@ -213,12 +213,7 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
         return options
     kinds, thresholds = finding_settings(arguments)
     options = options._replace(kinds=kinds, thresholds=thresholds)
-    if arguments.engine == "spark":
-        from kanalyze.spark.dialect import referenced_tables
-
-        for kind in kinds:
-            referenced_tables(kind.query)  # raises UsageError for SQL that Spark cannot run
-    elif arguments.queries is not None:
+    if arguments.queries is not None:
         check_queries(options)
     return options
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import (
     analysis_of,
+    filters_of,
     names_in,
     opened_tables_of,
     query_folders,
     report_undecrypted,
     report_unread,
     rows_of,
+    worker_count,
 )
 from kanalyze.cli.console import plain_width, print_message
 from kanalyze.cli.output import TABLE, Output, default_format
@@ -32,11 +34,19 @@ from kanalyze.queries.files import find_query, questions
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import pyarrow as pa
 
+    from kanalyze.api.saved import SavedAnalysis
+    from kanalyze.api.tables import OpenedTables
+    from kanalyze.cli.progress import Progress
+    from kanalyze.queries.database import Database
     from kanalyze.queries.files import Query
+    from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.names import AddressNames
 
 __all__ = ["flows", "save", "split_query", "sql"]
 
@@ -101,17 +111,16 @@ def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any
     """Write the answer to a query over captures."""
     row_format = arguments.format or default_format(arguments.output)
     # Imported late: large tables.
-    from kanalyze.api.tables import name_tables_of, tables_for
+    from kanalyze.api.tables import name_tables_of
 
-    analysis = rows_of(arguments)
     progress = progress_of(arguments, arguments.output)
     names = names_in(arguments)
-    tables = opened_tables_of(arguments, analysis, progress, tables_for(query, names))
     with ExitStack() as stack:
-        # Opened first, so that an error is reported before the work.
+        # What is wrong with the arguments is reported before the work.
+        tables = _tables_of(arguments, query, names, progress)
         output = None if row_format == TABLE else stack.enter_context(OutputFile(arguments.output))
         with progress.shown():
-            database = stack.enter_context(tables).database
+            database = stack.enter_context(tables)
             if names is not None:
                 name_tables_of(database, names)
             progress.begin("querying")
@@ -121,7 +130,40 @@ def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any
                 answer = stack.enter_context(database.answer_file(query, parameters, row_format))
                 write = partial(shutil.copyfileobj, answer, output.file)
         write()
-        report_undecrypted(analysis)
+
+
+@contextmanager
+def _of_captures(
+    analysis: Analysis | SavedAnalysis, opened: AbstractContextManager[OpenedTables]
+) -> Iterator[Database]:
+    with opened as tables:
+        yield tables.database
+    report_undecrypted(analysis)
+
+
+def _tables_of(
+    arguments: argparse.Namespace, query: str, names: AddressNames | None, progress: Progress
+) -> AbstractContextManager[Database]:
+    """Return a database of what is queried: captures, saved files, or what a batch wrote."""
+    from kanalyze.api.tables import tables_for
+    from kanalyze.batch.commit import archive_among
+
+    tables = tables_for(query, names)
+    archive = archive_among(arguments.captures)
+    if archive is None:
+        analysis = rows_of(arguments)
+        return _of_captures(analysis, opened_tables_of(arguments, analysis, progress, tables))
+    from kanalyze.batch.archive_tables import archive_database  # imported late: it imports DuckDB
+
+    if any(filters_of(arguments).values()):
+        raise UsageError(f"{archive}: is what kanalyze batch wrote: filter it by WHERE")
+    progress.begin("reading the archive")
+    return archive_database(
+        archive,
+        tables,
+        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        threads=worker_count(arguments),
+    )
 
 
 def _list(folders: list[Path]) -> None:

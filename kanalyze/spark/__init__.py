@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kanalyze.spark.answers import sql
     from kanalyze.spark.functions import (
         Archive,
         anomalies,
@@ -48,6 +49,7 @@ __all__ = [
     "records",
     "register",
     "requests",
+    "sql",
 ]
 
 _MODULE_OF = {
@@ -63,6 +65,7 @@ _MODULE_OF = {
     "records": "kanalyze.spark.functions",
     "register": "kanalyze.spark.source.datasource",
     "requests": "kanalyze.spark.functions",
+    "sql": "kanalyze.spark.answers",
 }
 """The module of each public name."""
 

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
@@ -41,6 +40,7 @@ from kanalyze.batch.sums import sums_of
 from kanalyze.capture.io.stores import arrow_url, is_url
 from kanalyze.errors import UsageError
 from kanalyze.render.units import bytes_text
+from kanalyze.spark.answers import driver_cores, report_on
 from kanalyze.spark.archive import (
     anomaly_table,
     each_in_a_task,
@@ -51,7 +51,6 @@ from kanalyze.spark.archive import (
 )
 from kanalyze.spark.failures import failures_in_one_line
 from kanalyze.spark.hadoop_folder import HadoopFolder
-from kanalyze.spark.report import report_on
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spec.columns import with_times
 
@@ -79,9 +78,6 @@ _SMALL_BYTES: Final = 4_000_000_000
 """One machine reads this much in the time that Spark takes to start and to plan (docs/spark.md)."""
 _SMALL_LOCAL_BYTES: Final = 100_000_000_000
 """On one machine processes are faster at any size; up to this size users are advised so."""
-_MAX_ROWS_HERE: Final = 10_000_000
-"""Up to this many rows in files, the driver of a cluster makes the report by itself. DuckDB takes
-some 10 s for a million, in bounded memory; Spark takes a second or more to plan each query."""
 _BLOCKS: Final = "blocks"
 """Where segments are, in the staging folder, which is removed at the end of the run."""
 _STATES_SCHEMA: Final = "bucket int, data binary"
@@ -107,7 +103,6 @@ class SparkEngine:
         self._scratch = scratch
         self._warn = warn
         self._master = str(spark.sparkContext.master)
-        self._most_rows_here = most_rows_here(self._master)
         self._locations: dict[str, str | None] = {}
         self.cores: int = spark.sparkContext.defaultParallelism
         self._most_tasks = most_tasks(self.cores, spark.sparkContext.getConf().get(_DYNAMIC))
@@ -193,22 +188,16 @@ class SparkEngine:
         options: ReportOptions,
         past: Past | None,
     ) -> dict[str, Any]:
-        """Return the report on tables: by DuckDB here, or by Spark if there are many rows."""
+        """Return the report on tables; tasks hand over the rows that are only Spark's to read."""
         url = tables.out.url
         location = self.task_location(tables.out, "")
         if location is not None:
-            folder = SharedFolder(location)
-            max_rows = self._most_rows_here
-            if max_rows is None or _row_count(folder, tables.files) <= max_rows:
-                threads = self.cores if max_rows is None else 1
-                return report_on_files(
-                    folder, tables.files, quality, conditions, options, past, threads=threads
-                )
-        with failures_in_one_line():
-            frames = {
-                table: self._table(table, url, names) for table, names in tables.files.items()
-            }
-            return report_on(self._spark, frames, quality, conditions, options, past)
+            return report_on_files(
+                *(SharedFolder(location), tables.files, quality, conditions, options, past),
+                threads=min(self.cores, driver_cores()),
+            )
+        frames = {table: self._table(table, url, names) for table, names in tables.files.items()}
+        return report_on(frames, quality, conditions, options, past)
 
     def sum_up(self, location: str, groups: Sequence[Mapping[str, Sequence[str]]]) -> list[bytes]:
         """Sum up the rows of each group of files: one here, several in tasks."""
@@ -363,24 +352,6 @@ def _merged(
 
     rows = each_in_a_task(spark, merge, groups, pa.schema(CONTROL_FIELDS))
     return [file for row in rows.select("_data").collect() for file in load_report(row[0])]
-
-
-def most_rows_here(master: str) -> int | None:
-    """Return up to how many rows the driver makes the report with DuckDB; None for no limit.
-
-    On one machine DuckDB always takes less time than Spark.
-    """
-    return None if master.startswith("local") else _MAX_ROWS_HERE
-
-
-def _row_count(folder: SharedFolder, files: Mapping[str, Sequence[str]]) -> int:
-    """Return the number of rows, from the footers of the files."""
-    count = 0
-    for names in files.values():
-        for name in names:
-            with folder.open_file(name) as file:
-                count += pq.read_metadata(file).num_rows
-    return count
 
 
 def _with_times(table: DataFrame, columns: Sequence[Column]) -> DataFrame:

@@ -28,13 +28,13 @@ from kanalyze.batch.table_options import make_plan, option_texts
 from kanalyze.capture.io.stores import Stores
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import UsageError
+from kanalyze.spark.answers import report_on
 from kanalyze.spark.archive import (
     anomaly_table,
     new_block_folder,
     read_captures,
     read_packets,
 )
-from kanalyze.spark.report import report_on
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Archive(ClosedAtEnd):
         quality.merge(self._captured.read_summary.retryable_quality)
         quality.merge(rebuilt.summary.quality)
         conditions = rebuilt.job.plan.row_filter.conditions
-        return report_on(self._spark, self._tables_of(rebuilt), quality, conditions)
+        return report_on(self._tables_of(rebuilt), quality, conditions)
 
     def close(self) -> None:
         """Remove all from Spark's cache; DataFrames from here cannot be used after that."""

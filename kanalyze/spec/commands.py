@@ -109,6 +109,7 @@ examples:
   kanalyze sql --list
   kanalyze sql --tables
   kanalyze sql --query rebalances captures/
+  kanalyze sql --query latency_by_client /tables/kafka    # what kanalyze batch wrote
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
 """
 

@@ -1070,6 +1070,10 @@ findings list findings, the most severe first, each with the findings that it ex
 findings_left_out? texts kinds of findings that were not searched for, because they need all \
     requests and a filter left some out, or because they need a table that is missing; missing if \
     there are none
+findings_span? object the requests that the last run of an archive searched for findings: those \
+    before are as earlier runs found them; missing if all were searched
+    first_time_ns time when the first of these requests or of their responses began
+    last_time_ns time when the last of them began
 """
 
 
