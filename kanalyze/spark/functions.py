@@ -239,7 +239,7 @@ def open_archive(
         UsageError: an option is invalid.
     """
     plan = make_plan(option_texts({**options, "table": "requests"}))
-    captures = [file.capture for file in find_files(paths, may_be_none=False)]
+    captures = [file.capture for file in find_files(paths, may_be_none=False).values()]
     most = most_readings(captures)
     cores = most if scratch is None else _CORES
     count = _valid_buckets(buckets_for(captures, cores) if buckets is None else buckets)
