@@ -55,8 +55,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
+    from kanalyze.batch.archive.row_sink import StagedFile
     from kanalyze.batch.commit import Folder
-    from kanalyze.batch.engine import ArchiveRows, Engine, OpenedCaptures, StagedFile
+    from kanalyze.batch.engine import ArchiveRows, Engine, OpenedCaptures
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.run_plan import InputFile, RunPlan, Settings
     from kanalyze.spec.rows.anomalies import AnomalyRow
