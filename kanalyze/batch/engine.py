@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
+    from kanalyze.batch.archive.row_sink import StagedFile
     from kanalyze.batch.archive.tasks import Job
     from kanalyze.batch.commit import Folder
     from kanalyze.batch.shared_folder import SharedFolder
@@ -46,7 +47,6 @@ __all__ = [
     "Past",
     "ReportOptions",
     "SavedConnections",
-    "StagedFile",
     "TableFolders",
     "check_queries",
     "report_on_files",
@@ -182,14 +182,6 @@ def _span_of(database: Database) -> dict[str, Any]:
     return {
         "findings_span": {"first_time_ns": extent["first_ns"], "last_time_ns": extent["last_ns"]}
     }
-
-
-class StagedFile(NamedTuple):
-    """A file with rows in the staging folder."""
-
-    table: str
-    name: str
-    """Relative to the staging folder."""
 
 
 class SavedConnections(NamedTuple):

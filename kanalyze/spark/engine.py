@@ -13,28 +13,19 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
-from kanalyze.batch.archive.blocks import (
-    CONTROL_FIELDS,
-    control_row,
-    files_row,
-    load_report,
-)
 from kanalyze.batch.archive.planning import TASKS_A_CORE
-from kanalyze.batch.archive.row_sink import add_anomalies
+from kanalyze.batch.archive.row_sink import StagedFile, staged
 from kanalyze.batch.archive.table_files import (
     OPEN_ANOMALIES,
     OPEN_CONNECTIONS,
-    TableFiles,
     columns_of,
     merge_files,
-    with_small_merged,
 )
 from kanalyze.batch.commit import STAGING
-from kanalyze.batch.engine import StagedFile, report_on_files
+from kanalyze.batch.engine import report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
 from kanalyze.batch.sums import sums_of
 from kanalyze.capture.io.stores import arrow_url, is_url
@@ -43,10 +34,10 @@ from kanalyze.render.units import bytes_text
 from kanalyze.spark.answers import driver_cores, report_on
 from kanalyze.spark.archive import (
     anomaly_table,
-    each_in_a_task,
     frame_of_anomalies,
     new_block_folder,
     read_captures,
+    results_of_tasks,
     write_anomalies_of_packets,
 )
 from kanalyze.spark.failures import failures_in_one_line
@@ -60,7 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
-    from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job
     from kanalyze.batch.commit import Folder
     from kanalyze.batch.engine import Past, ReportOptions, SavedConnections, TableFolders
@@ -203,12 +193,7 @@ class SparkEngine:
         """Sum up the rows of each group of files: one here, several in tasks."""
         if len(groups) == 1:
             return [sums_of(location, groups[0])]
-
-        def sum_up(group: Mapping[str, Sequence[str]]) -> Iterator[pa.RecordBatch]:
-            yield control_row(pa.schema([]), "sums", 0, sums_of(location, group))
-
-        rows = each_in_a_task(self._spark, sum_up, groups, pa.schema(CONTROL_FIELDS))
-        return [bytes(row[0]) for row in rows.select("_data").collect()]
+        return results_of_tasks(self._spark, partial(sums_of, location), groups)
 
     def _table(self, table: str, url: str, names: Sequence[str]) -> DataFrame:
         schema = spark_schema(columns_of(table))
@@ -271,16 +256,12 @@ class _SparkRows:
     def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:
         if self._job.staging is None:
             return self._staged_by_spark(out, more_anomalies)
-        files = TableFiles(self._job.staging)
-        keeps_open = self._job.keeps_open
-        add_anomalies(files, self._captured.read_summary, more_anomalies, keeps_open=keeps_open)
         written = [
-            *files.finish(),
             *write_anomalies_of_packets(self._captured, self._job.staging),
             *self._rebuilt.files,
         ]
-        whole = with_small_merged(written, partial(_merged, self._spark, self._job.staging))
-        return [StagedFile(file.table, file.name) for file in whole]
+        merge = partial(results_of_tasks, self._spark, partial(merge_files, self._job.staging))
+        return staged(self._job, self._captured.read_summary, more_anomalies, written, merge)
 
     def _staged_by_spark(
         self, out: Folder, more_anomalies: Sequence[AnomalyRow]
@@ -292,10 +273,7 @@ class _SparkRows:
         final = more_anomalies if self._job.keeps_open else [*more_anomalies, *retryable]
         tables = {
             "anomalies": anomaly_table(self._spark, self._captured, rebuilt, row_filter, final),
-            **{
-                name: rebuilt.table(name)
-                for name in ("connections", "groups", "metadata", "changes")
-            },
+            **rebuilt.others(),
         }
         if self._job.keeps_open:
             tables[OPEN_CONNECTIONS] = rebuilt.table("connections", OPEN_CONNECTIONS)
@@ -338,20 +316,6 @@ def most_tasks(cores: int, dynamic: str | None) -> int | None:
         dynamic: Spark's setting whether more may come.
     """
     return None if dynamic == "true" else TASKS_A_CORE * cores
-
-
-def _merged(
-    spark: SparkSession, location: str, groups: Sequence[Sequence[WrittenFile]]
-) -> list[WrittenFile]:
-    """Have tasks merge files, one for each group."""
-    if not groups:
-        return []
-
-    def merge(group: Sequence[WrittenFile]) -> Iterator[pa.RecordBatch]:
-        yield files_row([merge_files(location, group)])
-
-    rows = each_in_a_task(spark, merge, groups, pa.schema(CONTROL_FIELDS))
-    return [file for row in rows.select("_data").collect() for file in load_report(row[0])]
 
 
 def _with_times(table: DataFrame, columns: Sequence[Column]) -> DataFrame:
