@@ -22,9 +22,12 @@ OUTSIDE = 9095
 class Stand(Node):
     """A node on its machine."""
 
-    def __init__(self, tools: Tools, machine: Machine, folder: Path, number: int) -> None:
+    def __init__(
+        self, tools: Tools, machine: Machine, folder: Path, number: int, slow_disk: Path
+    ) -> None:
         super().__init__(tools, machine, folder, number, NODES)
         self.machine = machine
+        self._slow_disk = slow_disk
 
     @property
     def address(self) -> str:
@@ -92,7 +95,7 @@ class Stand(Node):
         return self.child.pid
 
     def _java(self, main_class: str, *words: str, options: tuple[str, ...] = JVM) -> list[str]:
-        disk = [f"LD_PRELOAD={slow_disk_library()}", f"SLOW_DISK={self._slowness}"]
+        disk = [f"LD_PRELOAD={self._slow_disk}", f"SLOW_DISK={self._slowness}"]
         return ["env", *disk, *super()._java(main_class, *words, options=options)]
 
     def _watched(self) -> tuple[str, ...]:
@@ -136,8 +139,9 @@ class Trio(Cluster):
     """Three machines and their nodes; started on entering, stopped on leaving."""
 
     def __init__(self, tools: Tools, machines: list[Machine], folder: Path) -> None:
+        slow_disk = slow_disk_library()
         self.stands = [
-            Stand(tools, machine, folder / f"node-{number}", number)
+            Stand(tools, machine, folder / f"node-{number}", number, slow_disk)
             for number, machine in enumerate(machines, 1)
         ]
         self.nodes = self.stands
