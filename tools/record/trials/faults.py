@@ -514,6 +514,8 @@ def _impatient(stage: Stage) -> None:
         "socket.timeout.ms": 1000,
         "linger.ms": 0,
         "max.in.flight": 1,
+        # Else records are sent again in larger batches, which only their contents could tell.
+        "batch.num.messages": 1,
     }
     stage.worker("produce", client_id="hurried", topic="sold", per_s=1, config=config)
     time.sleep(6)
