@@ -363,6 +363,7 @@ def compare(
     """
     from kanalyze.api.reports import compare_inputs, report_in
     from kanalyze.queries.compare.comparison import Thresholds
+    from kanalyze.queries.report_names import add_names
 
     given = read_options("compare", CompareOptions, options)
     thresholds = Thresholds.of(
@@ -380,7 +381,9 @@ def compare(
         assert side_arguments is not None
         return _maker_of_rows(side_arguments)()
 
-    return compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
+    comparison = compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
+    add_names(comparison, given.get("names"))
+    return comparison
 
 
 def save(

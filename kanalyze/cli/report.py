@@ -171,7 +171,8 @@ def most_slowest(arguments: argparse.Namespace) -> int:
     """Return the number of the slowest requests that a report has to list."""
     from kanalyze.queries.report import MAX_SLOWEST
 
-    return max(MAX_SLOWEST, arguments.limit or 0)
+    is_all = arguments.limit == sys.maxsize  # of the other tables: requests may be millions
+    return MAX_SLOWEST if is_all else max(MAX_SLOWEST, arguments.limit or 0)
 
 
 def _default_format(destination: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["add_names", "with_names"]
 
 _FIELDS = frozenset(("client_ips", "client_ip", "broker", "connection", "what"))
+_BROKER = "broker"
 """Fields whose texts are addresses, or have some in them."""
 _ADDRESS = re.compile(
     r"(?<![\w.:\[])(?:(\d+\.\d+\.\d+\.\d+)|\[([\da-f:.]+)\]|([\da-f]*:[\da-f:.]*[\da-f:]))"
@@ -29,10 +30,18 @@ _ADDRESS = re.compile(
 
 
 def add_names(report: dict[str, Any], names: AddressNames | None) -> None:
-    """Add ``names`` to a report: what is known of its addresses at its end, or else its begin."""
+    """Add ``names``: what is known of the addresses in a report, or comparison, at its end.
+
+    Of those of which nothing is known then, what is known at its begin.
+    """
     if names is None or not report:
         return
-    times = [report["capture"][f"{side}_time_ns"] for side in ("last", "first")]
+    times = [
+        report.get(part, {}).get(name)
+        for part, name in (("b", "last_time_ns"), ("a", "first_time_ns"))
+    ]
+    if "capture" in report:
+        times = [report["capture"][f"{side}_time_ns"] for side in ("last", "first")]
     found: dict[str, dict[str, str | None]] = {}
 
     def note(text: str) -> str:
@@ -69,8 +78,12 @@ def with_names(report: Mapping[str, Any], names: Mapping[str, Any] | None = None
 def _changed(value: Any, change: Callable[[str], str], *, is_address: bool = False) -> Any:
     """Return a value in which the texts of fields with addresses are changed."""
     if isinstance(value, dict):
+        is_broker = _BROKER in (value.get("by"), value.get("kind"))  # in a comparison
         return {
-            name: _changed(each, change, is_address=name in _FIELDS) for name, each in value.items()
+            name: _changed(
+                each, change, is_address=name in _FIELDS or (is_broker and name == "name")
+            )
+            for name, each in value.items()
         }
     if isinstance(value, list):
         return [_changed(each, change, is_address=is_address) for each in value]

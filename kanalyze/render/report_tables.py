@@ -111,6 +111,10 @@ def _is_shown(
     match column.when:
         case "any":
             return any(_value(line, column.field) not in (0, []) for line in lines)
+        case "known":
+            return any(_value(line, column.field) is not None for line in lines)
+        case "several kinds":
+            return len({_value(line, column.field) for line in lines}) > 1
         case "several":
             return len({_FORMS[column.form](line) for line in lines}) > 1
         case "files":

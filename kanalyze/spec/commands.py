@@ -278,8 +278,9 @@ _REPORT: Group = {
     "--brief": "for text: at most ten lines",
     f"--sort {{{','.join(SORTS)}}}": "for text and md: sort the lines of tables "
     "by this figure, in descending order; p50 and so on are latencies (default: the order in JSON)",
-    "--limit N": "for text and md: show at most N lines of each table (default: 5 to 40, depending "
-    "on the table). JSON has all lines, except for the slowest requests: 10, or N if N is larger",
+    "--limit LINES": "for text and md: show at most so many lines of each table, 0 for all "
+    "(default: 5 to 40, depending on the table). JSON has all lines, except for the slowest "
+    "requests: 10, or so many if that is more",
     "--json FILE": "also write the report as JSON; if FILE is -, write only JSON, to standard "
     "output",
     "--html FILE": "also write the report as an HTML page that works offline",
