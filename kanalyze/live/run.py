@@ -605,6 +605,7 @@ class MetricsSink(Sink):
         self._metrics.set_capture(state, self._captured_bytes, now_ns)
         if self._watch is not None and self._watch.latest is not None:
             self._metrics.set_findings(self._watch.latest.present(now_ns))
+            self._metrics.set_lag(self._watch.latest.lag)
         failures = [sink.failures for sink in self._files]
         self._metrics.set_write_failures({failure.what: failure.count for failure in failures})
         return True
