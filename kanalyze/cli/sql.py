@@ -241,7 +241,8 @@ def _show(answer: pa.Table, destination: str) -> None:
         or pa.types.is_decimal(field.type)
         for field in answer.schema
     ]
-    readable = answer_columns(answer.column_names, are_numbers)
+    are_times = [pa.types.is_temporal(field.type) for field in answer.schema]
+    readable = answer_columns(answer.column_names, are_numbers, are_times)
     style = {"readable": readable, "status_of": lambda _: ""}
     with Output(destination, TABLE, None, table_style=style).opened() as sink:
         for batch in answer.to_batches(max_chunksize=1000):

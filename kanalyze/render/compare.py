@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
 from kanalyze.render.findings import found_lines, whom_texts
+from kanalyze.render.header import condition_text
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.lines import Line, fitted_table, markdown_table, markdown_text
 from kanalyze.render.missing import failed_names, failed_texts
@@ -126,10 +128,7 @@ def _head(comparison: _Item, zone: Zone) -> Iterator[str]:
     yield f"B  {_side(comparison['b'], zone)}{_times_as_much(comparison)}"
     for name in ("a", "b"):
         if comparison[name]["filter"]:
-            conditions = "; ".join(
-                f"{key.replace('_', ' ')} {shown(str(value))}"
-                for key, value in comparison[name]["filter"].items()
-            )
+            conditions = "; ".join(starmap(condition_text, comparison[name]["filter"].items()))
             yield f"only requests of {name.upper()} that match: {conditions}"
     settings = comparison["settings"]
     times, least = _times(settings["at_least"]), duration_text(settings["least_ns"])

@@ -295,7 +295,10 @@ def _tabs(snapshot: Snapshot, state: ViewState, width: int) -> Line:
     for number, table in enumerate(TABLES):
         chosen = number == state.table
         name = f"{number + 1} {table.name}" if chosen or not is_narrow else f"{number + 1}"
-        line.append(f"{pad}{name}{pad}", "bold reverse" if chosen else "dim")
+        found = len(_entries(number, snapshot, state)) if table.finds else 0
+        count = f": {count_text(found)}" if found else ""
+        style = "bold reverse" if chosen else "bold red" if found else "dim"
+        line.append(f"{pad}{name}{count}{pad}", style)
         line.append(" ")
     if text:
         line.append(padded(f"only {text}", max(width - cell_width(line.plain), 0)), "yellow")

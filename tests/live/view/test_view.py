@@ -386,7 +386,13 @@ def test_every_line_except_that_of_others_opens():
     state = view_of(hostile(), after("2", "end"), 80, 24).state
     assert hostile().clients[-1].other
     assert after("enter", state=state) == state
-    assert after("enter") == ViewState()
+    # Nothing is selected yet: the first line is, then it opens.
+    assert after("enter") == replace(ViewState(), index=0)
+
+
+def test_the_tab_of_findings_says_how_many_there_are():
+    assert "8 findings\n" in text(usual(), ViewState(), 80, 24)
+    assert "8 findings: 1\n" in text(with_hostile_finding(), ViewState(), 80, 24)
 
 
 def with_hostile_finding():
