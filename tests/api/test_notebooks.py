@@ -32,9 +32,8 @@ def test_the_page_in_the_frame_is_that_of_the_command(
     report: kanalyze.Report, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
-    assert (
-        main(["report", str(path("basics")), "--html", str(page), "-o", str(tmp_path / "x.txt")]) == 0
-    )
+    command = ["report", str(path("basics")), "--html", str(page), "-o", str(tmp_path / "x.txt")]
+    assert main(command) == 0
     found = FRAME.fullmatch(report._repr_html_())
     assert found is not None
     assert html.unescape(found[1]) == page.read_text()
