@@ -50,6 +50,7 @@ from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import TypeAlias, Unpack
 
     import pandas as pd
@@ -57,8 +58,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.anonymization.anonymize import Anonymized
+    from kanalyze.api.notebooks import Report
     from kanalyze.api.options import Captures
     from kanalyze.api.saved import SavedAnalysis
+    from kanalyze.api.tables import OpenedTables
     from kanalyze.extraction.extract import Extracted
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
@@ -305,11 +308,10 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
     return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"), names)
 
 
-def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
-    """Return the report that ``kanalyze report --json`` writes, without ``kanalyze_version``.
+def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
+    """Return the report: a dict, which a notebook shows as a page.
 
-    Arguments are those of :func:`requests`. Units are in the names: ``_ns`` are Unix times or
-    durations in ns, ``_bytes`` are bytes; other times are ISO 8601.
+    Arguments are those of :func:`requests`.
 
     Raises:
         CaptureError: an input is missing or is not a capture.
@@ -317,22 +319,34 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         UsageError: see :func:`requests`.
     """
     # Imported late: rows need no queries.
-    from kanalyze.api.reports import names_of, report_on, tables_of
+    from kanalyze.api.notebooks import Report
+    from kanalyze.api.reports import names_of, page_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
     given = read_options("report", RequestOptions, options)
-    arguments = _arguments(captures, given)
+    make_analysis = _maker_of_rows(_arguments(captures, given))
     kinds = finding_kinds()
-    with opened_tables(
-        _maker_of_rows(arguments)(),
-        tables_of(kinds),
-        names_of(kinds, has_page=False),
-        usual_memory_bytes=REPORT_MEMORY_BYTES,
-        threads=given.get("jobs", 1),
-    ) as tables:
+
+    def opened(*, has_page: bool) -> AbstractContextManager[OpenedTables]:
+        return opened_tables(
+            make_analysis(),
+            tables_of(kinds),
+            names_of(kinds, has_page=has_page),
+            usual_memory_bytes=REPORT_MEMORY_BYTES,
+            threads=given.get("jobs", 1),
+        )
+
+    def summary(tables: OpenedTables) -> dict[str, Any]:
         return report_on(tables, kinds, names=given.get("names"))
+
+    def page() -> bytes:
+        with opened(has_page=True) as tables:
+            return page_of(tables.database, summary(tables))
+
+    with opened(has_page=False) as tables:
+        return Report(summary(tables), page)
 
 
 def compare(

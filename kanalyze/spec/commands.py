@@ -102,9 +102,11 @@ _SQL_EXAMPLES = """\
 The tables are requests, connections, anomalies, groups, metadata, changes, records and
 capture_quality; the views partitions and errors have one line for each entry of those lists of
 requests, flows sums them up by client and topic, lag has how far consumer groups are behind, and
-replication what brokers copy from each other. SQL is DuckDB's.
+replication what brokers copy from each other. SQL is DuckDB's. Without a query, on a terminal, the
+command reads the captures once and asks for queries.
 
 examples:
+  kanalyze sql broker.pcap
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
   kanalyze sql --list
   kanalyze sql --tables
@@ -546,7 +548,7 @@ COMMANDS = {
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
             "[CAPTURE ...]": f"{_CAPTURES_OR_PIPE['CAPTURE ...']}; then the query, if --query is "
-            "not given",
+            "not given; on a terminal a prompt asks for queries",
             **_NO_PROGRESS,
             **_JOBS,
         },

@@ -953,7 +953,8 @@
     if (selected.from !== null && selected.to === null) selected.to = model.buckets - 1;
     if (selected.to !== null && selected.from === null) selected.from = 0;
     if (selected.from !== null && selected.from > selected.to) [selected.from, selected.to] = [selected.to, selected.from];
-    history.replaceState(null, "", addressOf());
+    // The frame of a notebook has no address to change.
+    if (location.protocol !== "about:") history.replaceState(null, "", addressOf());
     drawAll();
   };
   // What is selected, in the address: names rather than numbers, for the page of another capture.
