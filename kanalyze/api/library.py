@@ -322,6 +322,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
     from kanalyze.api.notebooks import Report
     from kanalyze.api.reports import names_of, page_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
+    from kanalyze.common.zones import UTC
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
@@ -343,7 +344,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
 
     def page() -> bytes:
         with opened(has_page=True) as tables:
-            return page_of(tables.database, summary(tables))
+            return page_of(tables.database, summary(tables), UTC)
 
     with opened(has_page=False) as tables:
         return Report(summary(tables), page)
