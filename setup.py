@@ -76,10 +76,8 @@ FLAGS = {
         "kanalyze.kafka.session.exchange_builder",
         "kanalyze.kafka.session.message_reader",
         "kanalyze.kafka.session.resync",
-        "kanalyze.kafka.session.tracker",
         "kanalyze.model.streams",
         "kanalyze.net.tcp.half_stream",
-        "kanalyze.net.tcp.tcp_metrics",
         "kanalyze.tls.direction",
         "kanalyze.tls.protection",
         "kanalyze.tls.records",
@@ -100,7 +98,9 @@ DIRECTIVES = {
     "cdivision": True,
     # The types of Python are for people and mypy; those of C are in the .pxd files.
     "annotation_typing": False,
-    "infer_types": False,
+    # Where no overflow can come of it, and only where the type is that of an assigned value: what a
+    # .pxd would say again of local names.
+    "infer_types": None,
     "auto_pickle": False,
     # What it hints at is to leave out the checks.
     "show_performance_hints": False,

@@ -1,5 +1,4 @@
-# The C types of rewriting.py, and the numbers of rules.py, which
-# tests/anonymization/test_rules.py compares.
+# The C types of rewriting.py.
 cimport cython
 from libc.string cimport memcpy, memset
 
@@ -8,68 +7,16 @@ from kanalyze.kafka.session.exchange cimport Exchange, Message, Peers
 from kanalyze.net.header_cursor cimport DROPPED, IPV4, IPV6, TCP, HeaderCursor, read_ipv4, read_ipv6
 from kanalyze.net.headers cimport read_link
 
+cdef int FIXED, SIZED, ARRAY, FIXED_ARRAY, TAGS, ID, SHORT, WIDE, COMPACT, UUID_RULE, BLANK_RULE
+cdef int MESSAGE_RULE, RECORDS_RULE, HEAD_BYTES, CLIENT_ID_AT, MAX_BEGIN_BYTES, UUID_BYTES, FILL
+cdef int UNREADABLE, BATCH_HEADER_BYTES, ENTRY_HEAD_BYTES, MESSAGE_HEAD_BYTES, MAGIC_AT, CRC_AT
+cdef int OLD_CRC_AT, CRC_FROM, COUNT_AT, CODEC, CONTROL, CONTROL_KEY_BYTES, CONTROL_VALUE_BYTES
+cdef int MAX_SHIFT, ONES, WRONG, IPV4_BYTES, IPV6_BYTES, TCP_BYTES, FRAGMENT_BITS, OFFSET_AND_MORE
+cdef int FRAGMENT_HEADER, AUTHENTICATION, TCP_PROTOCOL, UDP_PROTOCOL, SYN, TIMESTAMPS_BYTES
+cdef int TWO_NOPS, TIMESTAMPS_HEAD, ALERT_BYTES, ETHERNET_LINK, MAX_HEADERS, SASL_HANDSHAKE
+cdef int ENVELOPE
+
 cdef enum:
-    FIXED = 0
-    SIZED = 1
-    ARRAY = 2
-    FIXED_ARRAY = 3
-    STRUCT = 4
-    NULLABLE = 5
-    TAGS = 6
-    ID = 7
-
-    SHORT = 0
-    WIDE = 1
-    COMPACT = 2
-
-    UUID_RULE = 3
-    BLANK_RULE = 4
-    MESSAGE_RULE = 8
-    RECORDS_RULE = 9
-
-    HEAD_BYTES = 8
-    CLIENT_ID_AT = 12
-    MAX_BEGIN_BYTES = 6
-    UUID_BYTES = 16
-    FILL = 0x78
-    UNREADABLE = 0xFF
-
-    BATCH_HEADER_BYTES = 61
-    ENTRY_HEAD_BYTES = 12
-    MESSAGE_HEAD_BYTES = 18
-    MAGIC_AT = 16
-    CRC_AT = 17
-    OLD_CRC_AT = 12
-    CRC_FROM = 21
-    COUNT_AT = 57
-    CODEC = 0x07
-    CONTROL = 0x20
-    CONTROL_KEY_BYTES = 4
-    CONTROL_VALUE_BYTES = 6
-    MAX_SHIFT = 70
-
-    ONES = 0xFFFF
-    WRONG = 0x5555
-    IPV4_BYTES = 20
-    IPV6_BYTES = 40
-    TCP_BYTES = 20
-    FRAGMENT_BITS = 0x3FFF
-    OFFSET_AND_MORE = 0xFFF9
-    FRAGMENT_HEADER = 44
-    AUTHENTICATION = 51
-    TCP_PROTOCOL = 6
-    UDP_PROTOCOL = 17
-    SYN = 2
-    TIMESTAMPS_BYTES = 12
-    TWO_NOPS = 0x0101
-    TIMESTAMPS_HEAD = 0x080A
-    ALERT_BYTES = 7
-
-    ETHERNET_LINK = 1
-    MAX_HEADERS = 24
-
-    SASL_HANDSHAKE = 17
-    ENVELOPE = 58
     FAILED = -7
 
 # That Python imports too.
@@ -139,38 +86,32 @@ cdef class FrameWalk:
     cdef readonly object inner
 
     cpdef bint rewrite(self, WalkPlan plan, Py_ssize_t body, bint is_request) except -1
-    @cython.locals(begin=cython.Py_ssize_t, is_read=cython.bint)
+    @cython.locals(is_read=cython.bint)
     cdef bint _frame(self, WalkPlan plan, Py_ssize_t body, bint is_request) except -1
-    @cython.locals(size=cython.longlong)
     cdef int _header(self, WalkPlan plan, Py_ssize_t body, bint is_request) except -1
-    @cython.locals(at=cython.Py_ssize_t)
     cdef int _rest(self) except -1
     @cython.locals(begin=cython.longlong, end=cython.longlong, at=cython.Py_ssize_t)
     cdef int _discard(self, Py_ssize_t body) except -1
     cdef int _pass(self, long long size) except -1
     cdef int _put(self, content, Py_ssize_t size) except -1
-    @cython.locals(count=cython.Py_ssize_t)
     cdef int _flush(self) except -1
     cdef int _need(self, long long size) except -1
     @cython.locals(byte=cython.int, length=cython.longlong)
     cdef long long _length(self, long long form) except? FAILED
     @cython.locals(shift=cython.int, byte=cython.longlong, value=cython.longlong)
     cdef long long _unsigned(self) except? FAILED
-    @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t, content=bytes)
+    @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef _content(self, long long size, long long rule)
     cdef int _fill(self, long long size) except -1
     @cython.locals(at=cython.Py_ssize_t)
     cdef int _records(self, Py_ssize_t size) except -1
-    @cython.locals(code=cython.longlong, size=cython.longlong, count=cython.longlong,
-        end=cython.Py_ssize_t, _i=cython.longlong)
+    @cython.locals(end=cython.Py_ssize_t)
     cdef int _walk(self, Py_ssize_t pc, Py_ssize_t pc_end) except -1
     @cython.locals(count=cython.longlong, end=cython.Py_ssize_t, marker=cython.int)
     cdef Py_ssize_t _other_step(self, long long code, Py_ssize_t pc) except -1
     cdef long long _count(self, long long form) except? FAILED
-    @cython.locals(count=cython.longlong, tag=cython.longlong, size=cython.longlong,
-        end=cython.longlong, steps_at=cython.Py_ssize_t, _i=cython.longlong)
+    @cython.locals(size=cython.longlong, end=cython.longlong, steps_at=cython.Py_ssize_t)
     cdef _tags(self, Py_ssize_t pc, Py_ssize_t pc_end)
-    @cython.locals(at=cython.Py_ssize_t)
     cdef Py_ssize_t _steps_of_tag(self, long long tag, Py_ssize_t pc, Py_ssize_t pc_end) except -1
 
 
@@ -193,8 +134,7 @@ cdef class MessageWriter:
     cpdef add_exchanges(self, list exchanges)
     @cython.locals(key=cython.longlong)
     cdef _exchange(self, Exchange exchange)
-    @cython.locals(offset=cython.longlong, data=bytes, plan=WalkPlan, body=cython.Py_ssize_t,
-        walk=FrameWalk, is_read=cython.bint)
+    @cython.locals(offset=cython.longlong, plan=WalkPlan, is_read=cython.bint)
     cdef _message(self, Exchange exchange, Message message, bint is_request, long long stream,
         forwarded)
 
@@ -206,14 +146,12 @@ cdef class BatchBlanker:
     @cython.locals(data="const unsigned char[::1]", view="unsigned char[::1]")
     cpdef blank(self, bytes field, Py_ssize_t at, Py_ssize_t last, bytearray out, list records,
         holes=*)
-    @cython.locals(remaining_bytes=cython.Py_ssize_t, length=cython.longlong, magic=cython.int,
-        head=cython.Py_ssize_t, end=cython.longlong, crc_at=cython.Py_ssize_t,
-        is_complete=cython.bint)
+    @cython.locals(length=cython.longlong, magic=cython.int, head=cython.Py_ssize_t,
+        end=cython.longlong, crc_at=cython.Py_ssize_t, is_complete=cython.bint)
     cdef Py_ssize_t _entry(self, bytes field, const unsigned char[::1] data, Py_ssize_t at,
         Py_ssize_t last, bytearray out, unsigned char[::1] view, list records, holes) except -1
-    @cython.locals(attributes=cython.int, begin=cython.Py_ssize_t, count=cython.longlong,
-        is_control=cython.bint, is_blanked=cython.bint, is_right=cython.bint, crc=cython.ulonglong,
-        i=cython.int)
+    @cython.locals(attributes=cython.int, begin=cython.Py_ssize_t, is_control=cython.bint,
+        is_blanked=cython.bint, is_right=cython.bint, crc=cython.ulonglong, i=cython.int)
     cdef int _batch(self, bytes field, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end,
         bytearray out, unsigned char[::1] view) except -1
     cpdef bint blank_records(self, bytearray records, Py_ssize_t begin, Py_ssize_t end,
@@ -227,16 +165,15 @@ cdef class RecordWalk:
     cdef unsigned char[::1] _data
     cdef Py_ssize_t _at, _last, _end
 
-    @cython.locals(_i=cython.longlong)
     cdef bint walk(self, long long count, bint is_control) except -1
-    @cython.locals(length=cython.longlong, size=cython.longlong, _i=cython.longlong)
+    @cython.locals(length=cython.longlong)
     cdef bint _record(self, bint is_control) except -1
     cdef bint _content(self, bint is_control, long long control_bytes) except -1
     @cython.locals(size=cython.longlong, end=cython.Py_ssize_t)
     cdef bint _header(self) except -1
     cdef int _fill(self, long long size) except -1
     @cython.locals(byte=cython.ulonglong, value=cython.ulonglong, shift=cython.int,
-        is_odd=cython.bint, is_large=cython.bint)
+        is_odd=cython.bint)
     cdef long long _varint(self) except? FAILED
     cdef int _next(self) except -1
 
@@ -261,7 +198,7 @@ cdef class PieceReader:
 
     cpdef set_pieces(self, offsets, lengths, places, data)
     @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, longest=cython.longlong,
-        index=cython.Py_ssize_t, end=cython.longlong, begin=cython.longlong, start=cython.longlong,
+        index=cython.Py_ssize_t, begin=cython.longlong, start=cython.longlong,
         count=cython.longlong)
     cpdef bint read(self, stream, long long offset, long long length, unsigned char[::1] to,
         Py_ssize_t at) except -1
@@ -285,7 +222,7 @@ cdef class StreamPayloads:
     cdef list _shards
     cdef public long long kept_bytes
 
-    @cython.locals(streams=list, stream=OneWayStream, offset=cython.longlong, pieces=PieceReader)
+    @cython.locals(pieces=PieceReader)
     cpdef bint find(self, bytes ends, long long sequence, long long length, long long packet,
         unsigned char[::1] to, Py_ssize_t at, Py_ssize_t room) except -1
     cpdef long long kept(self, OneWayStream _stream, long long _offset, long long length) except -1
@@ -311,9 +248,7 @@ cdef class PacketBytes:
 
     cdef bytes _bytes(self, Py_ssize_t at, Py_ssize_t size)
     cdef long long _byte(self, Py_ssize_t at) except? FAILED
-    @cython.locals(count=cython.Py_ssize_t)
     cpdef put(self, Py_ssize_t at, bytes content)
-    @cython.locals(count=cython.Py_ssize_t)
     cpdef copy(self, Py_ssize_t begin, Py_ssize_t end)
     cpdef add_sum(self, Py_ssize_t at, Py_ssize_t end, Py_ssize_t checksum_at, Addresses pseudo,
         int protocol)
@@ -337,36 +272,27 @@ cdef class PlainPackets(PacketBytes):
     cdef long long _packet
     cdef dict _known, _known_macs
 
-    @cython.locals(row=cython.Py_ssize_t)
     cdef int _write_all(self, const long long[::1] numbers, long long[::1] offsets,
         long long[::1] sizes) except -1
-    @cython.locals(link_type=cython.longlong, kind=cython.longlong, header_end=cython.Py_ssize_t,
-        _i=cython.int)
+    @cython.locals(kind=cython.longlong, header_end=cython.Py_ssize_t)
     cdef _write(self, long long row)
-    @cython.locals(link_type=cython.longlong)
     cdef long long _begin(self, long long row) except? FAILED
-    @cython.locals(both=bytes, stand_ins=bytes)
     cpdef ethernet(self, Py_ssize_t at, Py_ssize_t header_end)
-    @cython.locals(at=cython.Py_ssize_t, header_end=cython.Py_ssize_t, kind=cython.longlong,
-        old_checksum=cython.longlong, addresses=Addresses)
+    @cython.locals(at=cython.Py_ssize_t, header_end=cython.Py_ssize_t, old_checksum=cython.longlong)
     cdef long long _ipv4(self) except? FAILED
     @cython.locals(at=cython.Py_ssize_t, next_at=cython.Py_ssize_t, header_end=cython.Py_ssize_t,
-        protocol=cython.longlong, kind=cython.longlong, size=cython.longlong,
-        is_fragment=cython.bint, addresses=Addresses)
+        size=cython.longlong, is_fragment=cython.bint)
     cdef long long _ipv6(self) except? FAILED
-    @cython.locals(both=bytes, addresses=Addresses)
+    @cython.locals(addresses=Addresses)
     cdef Addresses _addresses(self, Py_ssize_t at, Py_ssize_t size)
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef long long _inside(self, long long kind, Addresses addresses) except? FAILED
     cdef _tcp(self, Py_ssize_t at, Py_ssize_t end, Addresses addresses)
-    @cython.locals(length=cython.Py_ssize_t)
     cdef _tcp_rest(self, Py_ssize_t at, Py_ssize_t payload_at, Py_ssize_t end, Addresses addresses)
-    @cython.locals(sequence=cython.longlong, ends=bytes, room=cython.Py_ssize_t,
-        place=cython.Py_ssize_t)
+    @cython.locals(sequence=cython.longlong)
     cdef int _payload(self, Py_ssize_t at, Py_ssize_t payload_at, Py_ssize_t length,
         Addresses addresses) except -1
 
 
 cdef long long ones_sum(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end) except? FAILED
-@cython.locals(right=cython.longlong)
 cpdef long long right_checksum(long long total, long long old_checksum) except? FAILED

@@ -14,9 +14,26 @@ import re
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from kanalyze.anonymization.rules import (
+    ARRAY,
+    COMPACT,
+    FIXED,
+    FIXED_ARRAY,
+    ID,
+    SHORT,
+    SIZED,
+    TAGS,
+    WIDE,
+)
 from kanalyze.common.caches import remember
 from kanalyze.kafka.framing.frame import plain_body
 from kanalyze.kafka.records.compression import crc32c
+from kanalyze.kafka.records.types import (
+    BATCH_HEADER_BYTES,
+    ENTRY_HEAD_BYTES,
+    MAGIC_AT,
+    MESSAGE_HEAD_BYTES,
+)
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.header_cursor import HeaderCursor
 from kanalyze.net.layer_stats import LayerStats
@@ -27,56 +44,9 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.anonymization.rules import (
-        ARRAY,
-        COMPACT,
-        FIXED,
-        FIXED_ARRAY,
-        ID,
-        SHORT,
-        SIZED,
-        TAGS,
-        WIDE,
-    )
-    from kanalyze.kafka.records.types import ENTRY_HEAD_BYTES, MAGIC_AT, MESSAGE_HEAD_BYTES
     from kanalyze.net.header_cursor import read_ipv4, read_ipv6
     from kanalyze.net.header_kinds import DROPPED, IPV4, IPV6, TCP
     from kanalyze.net.headers import read_link
-
-    UUID_RULE, BLANK_RULE, MESSAGE_RULE, RECORDS_RULE = 3, 4, 8, 9
-
-    HEAD_BYTES = 8  # of a response: size and correlation id; of a request: size, key, version
-    CLIENT_ID_AT = 12
-    MAX_BEGIN_BYTES = 6  # a throttle time and an error code, which many responses begin with
-    UUID_BYTES = 16
-    FILL = 0x78  # x
-    UNREADABLE = 0xFF
-
-    BATCH_HEADER_BYTES = 61
-    CRC_AT, CRC_FROM = 17, 21
-    OLD_CRC_AT = 12
-    COUNT_AT = 57
-    CODEC, CONTROL = 0x07, 0x20
-    # Sizes of the key and the value of a control record that only have its type (KIP-98).
-    CONTROL_KEY_BYTES, CONTROL_VALUE_BYTES = 4, 6
-    MAX_SHIFT = 70
-
-    ONES = 0xFFFF
-    WRONG = 0x5555
-    IPV4_BYTES, IPV6_BYTES, TCP_BYTES = 20, 40, 20
-    FRAGMENT_BITS = 0x3FFF
-    OFFSET_AND_MORE = 0xFFF9
-    FRAGMENT_HEADER, AUTHENTICATION = 44, 51
-    TCP_PROTOCOL, UDP_PROTOCOL = 6, 17
-    SYN = 2
-    TIMESTAMPS_BYTES = 12
-    TWO_NOPS, TIMESTAMPS_HEAD = 0x0101, 0x080A
-    ALERT_BYTES = 7
-
-    ETHERNET_LINK = 1
-    MAX_HEADERS = 24
-
-    SASL_HANDSHAKE, ENVELOPE = 17, 58  # API keys
 
     PIECE_CELLS = 4  # stream, offset, length, place in the file
 
@@ -105,6 +75,41 @@ if not cython.compiled:
         if begin < 0 or end > len(data):
             raise IndexError("bytes that are not there")
         return (sum(data[begin:end:2]) << 8) + sum(data[begin + 1 : end : 2])
+
+
+UUID_RULE, BLANK_RULE, MESSAGE_RULE, RECORDS_RULE = 3, 4, 8, 9
+
+HEAD_BYTES = 8  # of a response: size and correlation id; of a request: size, key, version
+CLIENT_ID_AT = 12
+MAX_BEGIN_BYTES = 6  # a throttle time and an error code, which many responses begin with
+UUID_BYTES = 16
+FILL = 0x78  # x
+UNREADABLE = 0xFF
+
+CRC_AT, CRC_FROM = 17, 21
+OLD_CRC_AT = 12
+COUNT_AT = 57
+CODEC, CONTROL = 0x07, 0x20
+# Sizes of the key and the value of a control record that only have its type (KIP-98).
+CONTROL_KEY_BYTES, CONTROL_VALUE_BYTES = 4, 6
+MAX_SHIFT = 70
+
+ONES = 0xFFFF
+WRONG = 0x5555
+IPV4_BYTES, IPV6_BYTES, TCP_BYTES = 20, 40, 20
+FRAGMENT_BITS = 0x3FFF
+OFFSET_AND_MORE = 0xFFF9
+FRAGMENT_HEADER, AUTHENTICATION = 44, 51
+TCP_PROTOCOL, UDP_PROTOCOL = 6, 17
+SYN = 2
+TIMESTAMPS_BYTES = 12
+TWO_NOPS, TIMESTAMPS_HEAD = 0x0101, 0x080A
+ALERT_BYTES = 7
+
+ETHERNET_LINK = 1
+MAX_HEADERS = 24
+
+SASL_HANDSHAKE, ENVELOPE = 17, 58  # API keys
 
 
 if TYPE_CHECKING:

@@ -6,16 +6,8 @@ from kanalyze.kafka.codec.machine cimport RECORDS_CELLS
 from kanalyze.kafka.codec.values cimport (AS_ARRAY, AS_BOOL, AS_DICT, AS_NULLABLE, AS_NUMBER,
     AS_RECORDS, AS_TEXT, AS_UUID, Shape, TapeCursor, EncodedFields, TapeReader)
 
-cdef enum:
-    QUOTE = 0x22
-    BACKSLASH = 0x5C
-    COMMA = 0x2C
-    OPEN = 0x7B
-    CLOSE = 0x7D
-    OPEN_LIST = 0x5B
-    CLOSE_LIST = 0x5D
-    FIRST_PLAIN = 0x20
-    LAST_PLAIN = 0x7E
+cdef int QUOTE, BACKSLASH, COMMA, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST, FIRST_PLAIN, LAST_PLAIN
+
 
 cdef bytes _NULL
 cdef bytes _TRUE
@@ -48,31 +40,24 @@ cdef class TapeJson(TapeCursor):
     cdef EncodedFields _encoded
 
     cpdef str written(self, EncodedFields encoded, Form form)
-    @cython.locals(kind=cython.int, size=cython.longlong)
     cdef int _value(self, Form form) except -1
-    @cython.locals(size=cython.longlong, inner=Form, i=cython.longlong)
     cdef _array(self, Form form)
-    @cython.locals(begin=cython.longlong, used=cython.Py_ssize_t, fields=list, field=Form,
-        i=cython.Py_ssize_t)
+    @cython.locals(field=Form)
     cdef _struct(self, Form form)
     @cython.locals(is_null=cython.bint)
     cdef int _field(self, Form form) except -1
     cdef int _struct_slowly(self, Form form) except -1
-    @cython.locals(begin=cython.longlong)
     cdef object _hidden_in(self, Form form)
-    @cython.locals(text=TextBuffer, begin=cython.Py_ssize_t)
     cdef bytes _piece(self, Form form, hidden)
-    @cython.locals(begin=cython.longlong, inner=Form)
     cdef bint _passes_default(self, Form form, hidden) except *
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef dict _unknown(self, tag, Form form)
-    @cython.locals(encoded=EncodedFields, reader=TapeReader, part=EncodedFields)
     cdef object _python(self, Shape shape)
-    @cython.locals(high=cython.longlong, low=cython.longlong, slot=cython.longlong, entry=_UuidText)
+    @cython.locals(entry=_UuidText)
     cdef int _uuid(self) except -1
 
     cdef int _put_any(self, value) except -1
-    @cython.locals(text=TextBuffer, at=cython.Py_ssize_t, i=cython.longlong, byte=cython.int)
+    @cython.locals(at=cython.Py_ssize_t, i=cython.longlong, byte=cython.int)
     cdef _quoted(self, long long begin, long long size)
 
 

@@ -35,9 +35,9 @@ if not cython.compiled:
         AS_UUID,
     )
 
-    QUOTE, BACKSLASH, COMMA = 0x22, 0x5C, 0x2C
-    OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = 0x7B, 0x7D, 0x5B, 0x5D
-    FIRST_PLAIN, LAST_PLAIN = 0x20, 0x7E
+QUOTE, BACKSLASH, COMMA = 0x22, 0x5C, 0x2C
+OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = 0x7B, 0x7D, 0x5B, 0x5D
+FIRST_PLAIN, LAST_PLAIN = 0x20, 0x7E
 
 if TYPE_CHECKING:
     from collections.abc import Callable

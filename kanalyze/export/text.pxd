@@ -2,16 +2,8 @@
 cimport cython
 from libc.string cimport memcpy
 
-cdef enum:
-    ZERO = 0x30
-    MINUS = 0x2D
-    MAX_DIGITS = 20
-    LARGEST_END = 0x7FFFFFFF
-    QUOTE = 0x22
-    COMMA = 0x2C
-    OPEN = 0x7B
-    OPEN_LIST = 0x5B
-    CLOSE_LIST = 0x5D
+cdef int ZERO, MINUS, MAX_DIGITS, LARGEST_END, QUOTE, COMMA, OPEN, OPEN_LIST, CLOSE_LIST
+
 
 cdef long long MIN_PLAIN
 cdef Py_ssize_t PIECE_BYTES
@@ -34,7 +26,6 @@ cdef class TextBuffer:
     cdef unsigned char[::1] data
     cdef Py_ssize_t used
 
-    @cython.locals(used=cython.Py_ssize_t)
     cpdef bytes drain(self)
     cdef int make_room(self, Py_ssize_t count) except -1
     cdef int put_byte(self, unsigned char byte) except -1
@@ -46,8 +37,8 @@ cdef class TextBuffer:
     cdef int _put_digits(self, long long value) except -1
 
 
-@cython.locals(text=TextBuffer, known="const int[::1]", made="int[::1]", at=cython.Py_ssize_t,
-    code=cython.int, word=bytes)
+@cython.locals(known="const int[::1]", made="int[::1]", at=cython.Py_ssize_t, code=cython.int,
+    word=bytes)
 cpdef texts_of_codes(codes, list words)
 
 
@@ -73,7 +64,6 @@ cdef class WordCells(Cells):
     cdef list _words
     cdef bytes _null
 
-    @cython.locals(code=cython.int, word=bytes)
     cdef int put(self, TextBuffer text, Py_ssize_t row) except -1
 
 
@@ -96,9 +86,7 @@ cdef class LineWriter:
     cdef bytes _end
     cdef TextBuffer _text
 
-    @cython.locals(text=TextBuffer, row=cython.Py_ssize_t)
     cpdef int write(self, file, Py_ssize_t rows, list cells) except -1
-    @cython.locals(text=TextBuffer, row=cython.Py_ssize_t, lines=list)
     cpdef list each(self, Py_ssize_t rows, list cells)
-    @cython.locals(index=cython.Py_ssize_t, before=bytes, cell=Cells)
+    @cython.locals(cell=Cells)
     cdef int put(self, TextBuffer text, Py_ssize_t row, list cells) except -1

@@ -15,16 +15,18 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    ZERO, MINUS = 0x30, 0x2D
-    MAX_DIGITS = 20
-    LARGEST_END = (1 << 31) - 1
-
-    QUOTE, COMMA = 0x22, 0x2C
-    OPEN, OPEN_LIST, CLOSE_LIST = 0x7B, 0x5B, 0x5D
 
     def copy_bytes(into: memoryview, at: int, text: bytes, count: int) -> None:
         """Copy ``count`` bytes of a text; the compiled one is in the ``.pxd``."""
         into[at : at + count] = text[:count]
+
+
+ZERO, MINUS = 0x30, 0x2D
+MAX_DIGITS = 20
+LARGEST_END = (1 << 31) - 1
+
+QUOTE, COMMA = 0x22, 0x2C
+OPEN, OPEN_LIST, CLOSE_LIST = 0x7B, 0x5B, 0x5D
 
 
 if TYPE_CHECKING:

@@ -1,11 +1,10 @@
 # The C types of tcp.py.
 cimport cython
 
+cdef int NOT_KNOWN, MAX_FALLS, MAX_DELAY_NS
+
 cdef enum:
     FAILED = -2  # a literal in a final class becomes a wrong literal of C (Cython 3.3.1)
-    NOT_KNOWN = -1
-    MAX_FALLS = 64
-    MAX_DELAY_NS = 200000000
 
 cdef long long _KEPT_NS, _NEVER
 
@@ -23,7 +22,7 @@ cdef class RoundTripHistory:
     cdef public object packets, falls
     cdef long long _last_packet, _last_fall
 
-    @cython.locals(current_ns=cython.longlong, last_ns=cython.longlong, count=cython.Py_ssize_t)
+    @cython.locals(current_ns=cython.longlong)
     cpdef add(self, long long elapsed_ns, bint is_prompt, long long packet)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef long long least_at(self, long long packet) except? FAILED
@@ -54,8 +53,8 @@ cdef class NetworkPath:
     cdef long long _resent_before(self) except? FAILED
     @cython.locals(times="const long long[::1]", senders="const long long[::1]",
         begins="const long long[::1]", ends="const long long[::1]",
-        are_tails="const long long[::1]", least=cython.Py_ssize_t, index=cython.Py_ssize_t,
-        time_ns=cython.longlong, is_of_range=cython.bint, is_probe=cython.bint)
+        are_tails="const long long[::1]", index=cython.Py_ssize_t, time_ns=cython.longlong,
+        is_of_range=cython.bint, is_probe=cython.bint)
     cpdef long long last_resent_ns(self, long long sender, long long begin, long long end,
         long long first, long long last, long long sent_ns, long long until_ns) except? FAILED
 

@@ -21,15 +21,9 @@ from kanalyze.common.saved import Saved
 from kanalyze.model.tls import TlsConnection
 from kanalyze.spec.rows.requests import ConnectionEnd
 
-try:
-    import cython
-except ModuleNotFoundError:  # what it is needed for here, where nothing is compiled
-    from kanalyze.common.compiled import cython
-
-if not cython.compiled:
-    NOT_KNOWN = -1
-    MAX_FALLS = 64  # falls of the least round trip that are all kept; later ones if they halve it
-    MAX_DELAY_NS = 200_000_000  # of an acknowledgment; RFC 9293 allows 500 ms
+NOT_KNOWN = -1
+MAX_FALLS = 64  # falls of the least round trip that are all kept; later ones if they halve it
+MAX_DELAY_NS = 200_000_000  # of an acknowledgment; RFC 9293 allows 500 ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

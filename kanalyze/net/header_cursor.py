@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.model.anomalies import AnomalyKind
+from kanalyze.net.header_kinds import ARP, IP_PROTOCOL, LLC, MPLS, PPPOE
 
 try:
     import cython
@@ -25,42 +26,31 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.net.header_kinds import (
-        ARP,
-        DROPPED,
-        FRAGMENT,
-        IP_PROTOCOL,
-        IPV4,
-        IPV6,
-        LLC,
-        LLC_FRAME,
-        MPLS,
-        PPPOE,
-    )
+    from kanalyze.net.header_kinds import DROPPED, FRAGMENT, IPV4, IPV6, LLC_FRAME
 
-    ETHERNET_BYTES = 14
-    TYPE_AT = 12
-    MAX_TAGS = 8
-    MAX_LENGTH = 1500  # up to here the two bytes of the ethertype are the length of an 802.3 frame
-    SNAP = 0xAAAA03
-    SNAP_BYTES = 8
-    LLC_IP = 0x060603  # IP in LLC without SNAP
-    LLC_BYTES = 3
-    LLDP = 0x88CC
-    # 802.1Q, 802.1ad, and what came before 802.1ad.
-    TAG_Q, TAG_AD, TAG_OLD, TAG_OLDER = 0x8100, 0x88A8, 0x9100, 0x9200
+ETHERNET_BYTES = 14
+TYPE_AT = 12
+MAX_TAGS = 8
+MAX_LENGTH = 1500  # up to here the two bytes of the ethertype are the length of an 802.3 frame
+SNAP = 0xAAAA03
+SNAP_BYTES = 8
+LLC_IP = 0x060603  # IP in LLC without SNAP
+LLC_BYTES = 3
+LLDP = 0x88CC
+# 802.1Q, 802.1ad, and what came before 802.1ad.
+TAG_Q, TAG_AD, TAG_OLD, TAG_OLDER = 0x8100, 0x88A8, 0x9100, 0x9200
 
-    TCP_PROTOCOL = 6
-    IPV4_BYTES = 20
-    IPV6_BYTES = 40
-    FRAGMENT_BITS = 0x3FFF  # more fragments, or not at offset 0
-    MORE_FRAGMENTS = 0x2000
-    FRAGMENT_OFFSET_MASK = 0x1FFF
-    FRAGMENT_HEADER = 44
-    FRAGMENT_HEADER_BYTES = 8
-    AUTHENTICATION = 51
-    MAX_EXTENSIONS = 16
-    LARGEST_UNSTATED_BYTES = 1 << 20  # Linux joins segments up to 512 KiB (BIG TCP)
+TCP_PROTOCOL = 6
+IPV4_BYTES = 20
+IPV6_BYTES = 40
+FRAGMENT_BITS = 0x3FFF  # more fragments, or not at offset 0
+MORE_FRAGMENTS = 0x2000
+FRAGMENT_OFFSET_MASK = 0x1FFF
+FRAGMENT_HEADER = 44
+FRAGMENT_HEADER_BYTES = 8
+AUTHENTICATION = 51
+MAX_EXTENSIONS = 16
+LARGEST_UNSTATED_BYTES = 1 << 20  # Linux joins segments up to 512 KiB (BIG TCP)
 
 if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
@@ -95,8 +85,8 @@ class HeaderCursor:
         at: index in the data of the header's first byte.
         limit: index of the end of the captured bytes of the packet.
         end: index of the packet's end on the wire, according to outer headers.
-        kind, kind_at, kind_limit: kind (see :mod:`kanalyze.net.header_kinds`), ``at`` and ``limit``
-            of the last header that was begun; -1 before the first.
+        kind: kind (see :mod:`kanalyze.net.header_kinds`) of the last header that was begun; -1
+            before the first.
         tunnels: bits of the tunnels that the packet came through.
         is_ipv6: version of the last IP header. The attributes below are of that header, too;
             addresses of IPv4 have ``high`` 0.
@@ -118,7 +108,7 @@ class HeaderCursor:
         self.data = batch.buffer
         self.base = 0
         self.row = self.at = self.limit = self.end = self.wire_bytes = 0
-        self.kind = self.kind_at = self.kind_limit = -1
+        self.kind = -1
         self.tunnels = 0
         self.is_ipv6 = False
         self.source_high = self.source_low = 0

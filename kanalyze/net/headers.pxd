@@ -5,22 +5,8 @@ from kanalyze.net.header_cursor cimport (ANY_IP, DROPPED, ETHERNET, FAMILY, FRAG
     IPV4, IPV6, LLC_FRAME, TCP, TOO_DEEP, TRANSPORT, HeaderCursor, read_ethernet, read_ipv4,
     read_ipv6, read_llc, without_tags)
 
-cdef enum:
-    BSD_LOOPBACK = 0
-    LINK_ETHERNET = 1
-    RAW_BSD = 12
-    RAW_OPENBSD = 14
-    RAW = 101
-    OPENBSD_LOOPBACK = 108
-    COOKED = 113
-    COOKED_2 = 276
-    COOKED_LLC = 4
-    FAMILY_BYTES = 4
-    FAMILY_IPV4 = 2
-    MAX_ROUNDS = 24
-    TCP_BYTES = 20
-    PORTS_BYTES = 4
-    NETWORK_NUMBERS = 5
+cdef int BSD_LOOPBACK, LINK_ETHERNET, RAW_BSD, RAW_OPENBSD, RAW, OPENBSD_LOOPBACK, COOKED, COOKED_2
+cdef int COOKED_LLC, FAMILY_BYTES, FAMILY_IPV4, MAX_ROUNDS, TCP_BYTES, PORTS_BYTES, NETWORK_NUMBERS
 
 
 @cython.final
@@ -33,19 +19,16 @@ cdef class SegmentColumnsBuilder:
     cdef long long[::1] _captured_bytes
 
     @cython.locals(at=cython.longlong, payload_start=cython.longlong, payload_bytes=cython.longlong,
-        captured_bytes=cython.longlong, row=cython.longlong)
+        captured_bytes=cython.longlong)
     cdef int put(self, HeaderCursor cursor, long long number, long long time_ns) except -1
 
 
 @cython.locals(numbers="const long long[::1]", times="const long long[::1]", count=cython.longlong,
-    segments=cython.longlong, row=cython.Py_ssize_t, link=cython.longlong,
-    builder=SegmentColumnsBuilder)
+    segments=cython.longlong, builder=SegmentColumnsBuilder)
 cpdef read_all(list builders, HeaderCursor cursor, reassemble)
 @cython.locals(at=cython.longlong, header_bytes=cython.longlong)
 cdef bint has_tcp_header(HeaderCursor cursor) except -1
 cdef long long shard_at(HeaderCursor cursor, long long count) except -1
-cdef bint drop_cut(HeaderCursor cursor) except -1
-cdef bint drop_bad(HeaderCursor cursor) except -1
 cdef count_tunnels(HeaderCursor cursor)
 
 
@@ -55,30 +38,24 @@ cdef class EndpointFilter:
     cdef long long _network_count
     cdef bint _is_fragment
 
-    @cython.locals(row=cython.longlong, used=cython.longlong, link=cython.longlong, is_selected=cython.bint)
+    @cython.locals(used=cython.longlong)
     cdef long long _fill(self, HeaderCursor cursor, long long[::1] rows, long long packets) except -1
-    @cython.locals(source=cython.longlong, destination=cython.longlong)
     cdef bint _has_port(self, HeaderCursor cursor) except -1
     @cython.locals(index=cython.longlong, at=cython.longlong)
     cdef bint _has_network(self, HeaderCursor cursor) except -1
     cdef bint _is_in(self, long long at, unsigned long long high, unsigned long long low) except -1
 
 
-@cython.locals(kind=cython.longlong, _i=cython.int)
+@cython.locals(kind=cython.longlong)
 cpdef bint find_tcp(HeaderCursor cursor, long long link, reassemble) except -1
 cdef long long inside_ip(HeaderCursor cursor, long long kind) except? -2
 cdef bint is_read(long long kind) except -1
 cpdef long long read_other(HeaderCursor cursor, long long kind) except? -2
-cdef long long count_other(HeaderCursor cursor, long long kind) except? -2
 cpdef long long read_link(HeaderCursor cursor, long long link) except? -1
-@cython.locals(version=cython.longlong)
 cpdef long long read_version(HeaderCursor cursor) except? -1
-@cython.locals(kind=cython.longlong)
 cdef long long read_ethertype(HeaderCursor cursor, long long type_at, long long header_bytes) except? -1
-@cython.locals(at=cython.longlong, family=cython.longlong)
+@cython.locals(at=cython.longlong)
 cdef long long read_family(HeaderCursor cursor) except? -1
-cdef long long read_rare(HeaderCursor cursor, long long link) except? -1
-cdef long long count_unknown(HeaderCursor cursor, long long link) except? -1
 
 
 cdef unsigned long long MIX_ADDRESS, MIX_PORT, MIX_BOTH, LOW_64_BITS
@@ -87,8 +64,7 @@ cdef unsigned long long MIX_ADDRESS, MIX_PORT, MIX_BOTH, LOW_64_BITS
 @cython.locals(target="long long[::1]", source_high="const unsigned long long[::1]",
     source_low="const unsigned long long[::1]", source_port="const long long[::1]",
     destination_high="const unsigned long long[::1]",
-    destination_low="const unsigned long long[::1]", destination_port="const long long[::1]",
-    row=cython.Py_ssize_t)
+    destination_low="const unsigned long long[::1]", destination_port="const long long[::1]")
 cdef fill_shards(shards, segments, long long count)
 @cython.locals(ends=cython.ulonglong)
 cpdef long long shard_of(unsigned long long source_high, unsigned long long source_low,

@@ -80,16 +80,16 @@ if not cython.compiled:
         TRANSPORT,
     )
 
-    BSD_LOOPBACK, LINK_ETHERNET, RAW_BSD, RAW_OPENBSD = 0, 1, 12, 14
-    RAW, OPENBSD_LOOPBACK = 101, 108
-    COOKED, COOKED_2 = 113, 276  # Linux
-    COOKED_LLC = 4  # in place of an ethertype: an IEEE 802.2 header follows
-    FAMILY_BYTES = 4
-    FAMILY_IPV4 = 2
-    MAX_ROUNDS = 24  # headers: eight nested tunnels, each of IP, UDP or GRE, and Ethernet
-    TCP_BYTES = 20
-    PORTS_BYTES = 4
-    NETWORK_NUMBERS = 5
+BSD_LOOPBACK, LINK_ETHERNET, RAW_BSD, RAW_OPENBSD = 0, 1, 12, 14
+RAW, OPENBSD_LOOPBACK = 101, 108
+COOKED, COOKED_2 = 113, 276  # Linux
+COOKED_LLC = 4  # in place of an ethertype: an IEEE 802.2 header follows
+FAMILY_BYTES = 4
+FAMILY_IPV4 = 2
+MAX_ROUNDS = 24  # headers: eight nested tunnels, each of IP, UDP or GRE, and Ethernet
+TCP_BYTES = 20
+PORTS_BYTES = 4
+NETWORK_NUMBERS = 5
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -461,8 +461,6 @@ def find_tcp(cursor: HeaderCursor, link: int, reassemble: Callable[[HeaderCursor
         if kind < 0:
             return False
         cursor.kind = kind
-        cursor.kind_at = cursor.at
-        cursor.kind_limit = cursor.limit
         if kind == IPV4:
             kind = read_ipv4(cursor)
         elif kind == IPV6:

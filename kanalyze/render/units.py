@@ -149,7 +149,7 @@ def duration_text(duration_ns: int | None) -> str:
     if duration_ns < 0:
         return f"-{duration_text(-duration_ns)}"
     for unit, size in (("ns", 1), ("\u00b5s", 1_000), ("ms", 1_000_000)):
-        if _three_digits(duration_ns / size) < 1000:
+        if duration_ns / size < _ROUNDED_TO_1000:
             return f"{_digits(duration_ns / size)} {unit}"
     if _three_digits(duration_ns / _SECOND) < 120:
         return f"{_digits(duration_ns / _SECOND)} s"
@@ -197,6 +197,10 @@ def _scaled(number: float) -> tuple[str, str]:
         number /= 1000
         prefix += 1
     return _digits(number), _DECIMAL[prefix]
+
+
+_ROUNDED_TO_1000 = 999.5
+"""From here on, three digits are those of 1000: an even digit is nearest to what is between."""
 
 
 def _three_digits(number: float) -> float:

@@ -4,8 +4,8 @@ cimport cython
 from kanalyze.tls.protection cimport Protection, RecordOpener
 from kanalyze.tls.records cimport RecordCutter, TlsRecord
 
-cdef enum:
-    HEADER = 5
+cdef int HEADER_BYTES
+
 
 cdef int ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE_RECORD
 cdef int APPLICATION, EARLY
@@ -50,7 +50,6 @@ cdef class ApplicationData:
 
     cpdef add(self, content, TlsRecord record, bint is_early)
     cpdef settle_early(self)
-    @cython.locals(overhead=cython.longlong)
     cpdef note_opened(self, TlsRecord record, long long size)
     cpdef miss(self, long long size)
     @cython.locals(missing_bytes=cython.longlong)
@@ -78,7 +77,5 @@ cdef class TlsDirection:
     cdef bint must_wait(self, TlsRecord record) except -1
     cdef take(self, item)
     cdef _read(self, TlsRecord record)
-    @cython.locals(opener=RecordOpener, opened=tuple)
     cdef _read_sealed(self, TlsRecord record)
-    @cython.locals(opener=RecordOpener)
     cdef _read_content(self, int kind, content, TlsRecord record, bint is_sealed)

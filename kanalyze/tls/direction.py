@@ -39,14 +39,6 @@ from kanalyze.tls.negotiation import Decryption, MessageOrigin, TlsCounts
 from kanalyze.tls.protection import Protection
 from kanalyze.tls.records import LostRecords, RecordCutter, TlsRecord
 
-try:
-    import cython
-except ModuleNotFoundError:  # the stand-in for an environment without Cython
-    from kanalyze.common.compiled import cython
-
-if not cython.compiled:
-    HEADER = 5  # HEADER_BYTES
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -602,7 +594,7 @@ class TlsDirection:
     def _read(self, record: TlsRecord) -> None:
         protection = self._protection
         self._records += 1
-        self._bytes += HEADER + len(record.body)
+        self._bytes += HEADER_BYTES + len(record.body)
         if protection.covers(record):
             if not protection.is_sealed:
                 protection.seal()

@@ -19,7 +19,6 @@ cdef class RecordCipher:
 cdef class _Aead13Cipher(RecordCipher):
     cdef object _decrypt, _invalid_tag, _iv
 
-    @cython.locals(body=bytes, inner=bytes, end=cython.Py_ssize_t)
     cpdef tuple open(self, TlsRecord record, unsigned long long number)
 
 
@@ -36,7 +35,7 @@ cdef class _Aead12Cipher(RecordCipher):
     cdef bytes _iv
 
     cpdef bytes nonce(self, bytes body, unsigned long long number)
-    @cython.locals(body=bytes, protected=bytearray, length=cython.Py_ssize_t, begin=cython.Py_ssize_t)
+    @cython.locals(length=cython.Py_ssize_t)
     cpdef tuple open(self, TlsRecord record, unsigned long long number)
 
 
@@ -62,15 +61,15 @@ cdef class _CbcCipher(RecordCipher):
 
     cpdef tuple open(self, TlsRecord record, unsigned long long number)
     cpdef object number(self, TlsRecord record, object within)
-    @cython.locals(body=bytes, content=bytes, end=cython.Py_ssize_t, mac_bytes=cython.Py_ssize_t)
+    @cython.locals(end=cython.Py_ssize_t, mac_bytes=cython.Py_ssize_t)
     cdef tuple _parts(self, TlsRecord record)
     cdef tuple _opened(self, TlsRecord record, tuple parts)
-    @cython.locals(plaintext=bytes, last=cython.int, end=cython.Py_ssize_t, at=cython.Py_ssize_t)
+    @cython.locals(last=cython.int, end=cython.Py_ssize_t, at=cython.Py_ssize_t)
     cdef bytes _content(self, bytes body)
     cdef bint _is_proven(self, TlsRecord record, tuple parts, unsigned long long number) except -1
 
 
-@cython.locals(data=bytearray, index=cython.int)
+@cython.locals(index=cython.int)
 cdef bytearray _protected(unsigned long long number, bytes header, Py_ssize_t length)
 
 
@@ -82,7 +81,7 @@ cdef class RecordOpener:
     cdef public long long _found_offset, _work_left, epoch, uncertain, missing, first_missing
     cdef public object left_epoch
 
-    @cython.locals(ciphers=list, cipher=RecordCipher, opened=tuple)
+    @cython.locals(cipher=RecordCipher)
     cpdef tuple open(self, TlsRecord record)
     cpdef bint find(self, TlsRecord record, long long more_missing=*) except -1
     cdef list _current(self)

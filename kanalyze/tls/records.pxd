@@ -3,14 +3,13 @@ cimport cython
 
 from kanalyze.model.streams cimport Segments
 
-cdef enum:
-    HEADER = 5
+cdef int HEADER_BYTES
+
 
 cdef long long _RUN_BYTES
 cdef int ALERT, APPLICATION_DATA, HEADER_BYTES
 
 
-@cython.locals(first="const unsigned char *")
 cdef bytes copy_bytes(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t end)
 @cython.locals(first="const char *")
 cdef bytes copy_from_array(bytearray array, Py_ssize_t begin, Py_ssize_t end)
@@ -39,18 +38,17 @@ cdef class RecordCutter:
     cdef public list _arrivals
     cdef public long long _first_ns, _first_packet, _latest_ns, _latest_packet
 
-    @cython.locals(captured=cython.longlong, begin=cython.longlong, most=cython.longlong)
+    @cython.locals(captured=cython.longlong, begin=cython.longlong)
     cdef long long _cut_segments(self, Segments segments, long long index, long long last,
         list records) except -1
-    @cython.locals(data="const unsigned char[::1]", time_ns=cython.longlong, packet=cython.longlong,
-        size=cython.longlong, body_bytes=cython.int, record=TlsRecord)
+    @cython.locals(size=cython.longlong, body_bytes=cython.int)
     cdef _cut_segment(self, Segments segments, long long index, long long at, long long end,
         list records)
-    @cython.locals(buffer=bytearray, at=cython.longlong, available=cython.longlong,
-        size=cython.longlong, body_bytes=cython.int)
+    @cython.locals(at=cython.longlong, available=cython.longlong, size=cython.longlong,
+        body_bytes=cython.int)
     cdef _cut_buffer(self, list records)
     cdef _lose_sync(self)
-    @cython.locals(made=TlsRecord, offset=cython.longlong)
+    @cython.locals(offset=cython.longlong)
     cdef TlsRecord _record(self, long long at, long long size)
     cdef tuple _arrival(self, long long offset)
     cdef _drop(self, long long count)
@@ -62,9 +60,7 @@ cdef class RecordHeaders:
     cdef public long long _left, _size, _begin_ns, _packet
 
     cpdef list feed(self, list items)
-    @cython.locals(lengths="const long long[::1]", captureds="const long long[::1]",
-        times="const long long[::1]", starts="const long long[::1]", packets="const long long[::1]",
-        captured=cython.longlong, start=cython.longlong, index=cython.longlong)
+    @cython.locals(captured=cython.longlong, start=cython.longlong)
     cdef _feed_segments(self, Segments segments, long long first, long long last, list records)
     @cython.locals(at=cython.longlong)
     cdef _step(self, data, long long time_ns, list records)

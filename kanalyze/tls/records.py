@@ -39,9 +39,6 @@ try:
 except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
-if not cython.compiled:
-    HEADER = 5  # HEADER_BYTES
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -305,13 +302,13 @@ class RecordCutter:
         self._first_ns, self._first_packet = self._latest_ns, self._latest_packet
         while True:
             size = 0
-            if end - at >= HEADER:
+            if end - at >= HEADER_BYTES:
                 body_bytes = data[at + 3] << 8 | data[at + 4]
                 size = size_by_header(data[at], data[at + 1], data[at + 2], body_bytes)
             if size <= 0 or size > end - at:
                 break
-            body = copy_bytes(data, at + HEADER, at + size)
-            record = _new_record(copy_bytes(data, at, at + HEADER), body, self._offset)
+            body = copy_bytes(data, at + HEADER_BYTES, at + size)
+            record = _new_record(copy_bytes(data, at, at + HEADER_BYTES), body, self._offset)
             record.first_time_ns = record.time_ns = self._latest_ns
             record.first_packet = record.packet = self._latest_packet
             records.append(record)
@@ -319,7 +316,7 @@ class RecordCutter:
             self._offset += size
         if at < end:
             self._buffer += copy_bytes(data, at, end)
-            self._need = size if size > 0 else HEADER
+            self._need = size if size > 0 else HEADER_BYTES
             if size < 0:
                 self._lose_sync()
 
@@ -330,8 +327,8 @@ class RecordCutter:
         buffer, at = self._buffer, 0
         while True:
             available = len(buffer) - at
-            size = HEADER
-            if available >= HEADER:
+            size = HEADER_BYTES
+            if available >= HEADER_BYTES:
                 body_bytes = buffer[at + 3] << 8 | buffer[at + 4]
                 size = size_by_header(buffer[at], buffer[at + 1], buffer[at + 2], body_bytes)
             if size < 0 or size > available:
@@ -341,7 +338,7 @@ class RecordCutter:
             self._first_ns, self._first_packet = self._latest_ns, self._latest_packet
         del buffer[:at]
         self._offset += at
-        self._need = size if size > 0 else HEADER
+        self._need = size if size > 0 else HEADER_BYTES
         if size < 0:
             self._lose_sync()
         elif self._arrivals:
@@ -358,8 +355,8 @@ class RecordCutter:
 
     def _record(self, at: int, size: int) -> TlsRecord:
         """Return a record in the buffer."""
-        body = copy_from_array(self._buffer, at + HEADER, at + size)
-        header = copy_from_array(self._buffer, at, at + HEADER)
+        body = copy_from_array(self._buffer, at + HEADER_BYTES, at + size)
+        header = copy_from_array(self._buffer, at, at + HEADER_BYTES)
         made = _new_record(header, body, self._offset + at)
         made.first_time_ns, made.first_packet = self._first_ns, self._first_packet
         made.time_ns, made.packet = self._latest_ns, self._latest_packet

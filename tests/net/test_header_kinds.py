@@ -45,7 +45,7 @@ def test_every_constant_of_c_is_that_of_python():
             for name, value in constants_of(module).items():
                 assert python.get(name, vars(header_kinds).get(name)) == value, (module, name)
                 counted += 1
-    assert counted > 50
+    assert counted > 20
 
 
 def test_the_number_ranges_of_registries_do_not_overlap_and_those_inside_ip_come_last():

@@ -17,7 +17,13 @@ import sys
 from array import array
 from typing import TYPE_CHECKING
 
-from kanalyze.capture.formats.parser import BEGIN_BYTES, Columns, begins_capture
+from kanalyze.capture.formats.parser import (
+    BEGIN_BYTES,
+    MAX_RECORD_BYTES,
+    STANDARD_SNAP_BYTES,
+    Columns,
+    begins_capture,
+)
 
 try:
     import cython
@@ -27,34 +33,31 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
 
-    FIRST_ROOM = 256
-    NS_PER_S = 1_000_000_000
-    MAX_RECORD_BYTES = 256 << 20
-    STANDARD_SNAP_BYTES = 262_144
-    LATE_S = 0xA1B20000
-    LIKELY_BEFORE_S, LIKELY_AFTER_S = 86_400, 366 * 86_400
-    INTERFACE, OBSOLETE_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, ENHANCED_PACKET = range(1, 7)
-    SECRETS = 10
-    SECTION = 0x0A0D0D0A
-    MIN_BLOCK_BYTES = 12
-    PACKET_OVERHEAD_BYTES, SIMPLE_OVERHEAD_BYTES = 32, 16
-    PACKET_AT, SIMPLE_PACKET_AT = 28, 12
-    MIN_OPTION_BYTES = 8
-    MAX_OPTIONS = 64
-    COMMENT, DROP_COUNT = 1, 4
-    UNKNOWN_DROPS = 0xFFFF
-    MAX_HIGH_TICKS = 0x3FFFFFFF
-    END, FULL, AT_SECTION, AT_BLOCK, SHORT, WRONG = range(6)
-    NS_PER_US = 1000
-    ETHERNET, COOKED = 1, 276
-    TAG_BYTES, TAG_AT = 4, 12
-    COOKED_BYTES = 20
-    VLAN_PROTOCOL = 0x8100
-    TAG_IS_VALID, PROTOCOL_IS_VALID = 0x10, 0x40
-    BLOCK_PACKETS_AT, BLOCK_FIRST_AT = 12, 16
-    PACKET_HEADER_BYTES = 48
-    BPF_HEADER_BYTES = 18
-    BPF_ALIGNMENT = 4
+FIRST_ROOM = 256
+NS_PER_S = 1_000_000_000
+LATE_S = 0xA1B20000
+LIKELY_BEFORE_S, LIKELY_AFTER_S = 86_400, 366 * 86_400
+INTERFACE, OBSOLETE_PACKET, SIMPLE_PACKET, NAMES, STATISTICS, ENHANCED_PACKET = range(1, 7)
+SECRETS = 10
+SECTION = 0x0A0D0D0A
+MIN_BLOCK_BYTES = 12
+PACKET_OVERHEAD_BYTES, SIMPLE_OVERHEAD_BYTES = 32, 16
+PACKET_AT, SIMPLE_PACKET_AT = 28, 12
+MIN_OPTION_BYTES = 8
+MAX_OPTIONS = 64
+COMMENT, DROP_COUNT = 1, 4
+UNKNOWN_DROPS = 0xFFFF
+MAX_HIGH_TICKS = 0x3FFFFFFF
+NS_PER_US = 1000
+ETHERNET, COOKED = 1, 276
+TAG_BYTES, TAG_AT = 4, 12
+COOKED_BYTES = 20
+VLAN_PROTOCOL = 0x8100
+TAG_IS_VALID, PROTOCOL_IS_VALID = 0x10, 0x40
+BLOCK_PACKETS_AT, BLOCK_FIRST_AT = 12, 16
+PACKET_HEADER_BYTES = 48
+BPF_HEADER_BYTES = 18
+BPF_ALIGNMENT = 4
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +82,10 @@ class Stop:
     """A block whose ``size`` is too small, or larger than the bytes that are left."""
     WRONG = 5
     """A block that contradicts itself."""
+
+
+END, FULL, AT_SECTION = Stop.END, Stop.FULL, Stop.SECTION
+AT_BLOCK, SHORT, WRONG = Stop.BLOCK, Stop.SHORT, Stop.WRONG
 
 
 class ColumnMaker:

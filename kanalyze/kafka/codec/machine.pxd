@@ -46,21 +46,9 @@ cdef enum:
     TRUNCATED = 2
     MALFORMED = 3
 
-cdef enum:
-    CARRY_BYTES = 64
-    BATCH_HEADER_BYTES = 61
-    ENTRY_HEAD_BYTES = 12
-    MESSAGE_HEAD_BYTES = 18
-    MAGIC_AT = 16
-    MIN_BATCH_LENGTH = 49
-    MIN_MESSAGE_SIZE_0 = 14
-    MIN_MESSAGE_SIZE_1 = 22
-    MIN_RECORD_BYTES = 7
-    CODEC_BITS = 7
-    CONTROL_BIT = 32
-    NO_TIMESTAMP = -1
-    TAG_CELLS = 5
-    MAX_NOTES = 65536
+cdef int CARRY_BYTES, BATCH_HEADER_BYTES, ENTRY_HEAD_BYTES, MESSAGE_HEAD_BYTES, MAGIC_AT
+cdef int MIN_BATCH_LENGTH, MIN_MESSAGE_SIZE_0, MIN_MESSAGE_SIZE_1, MIN_RECORD_BYTES, CODEC_BITS
+cdef int CONTROL_BIT, NO_TIMESTAMP, TAG_CELLS, MAX_NOTES
 
 
 @cython.final
@@ -191,7 +179,6 @@ cdef class Machine:
     cdef int _put(self, long long value) except -1 nogil
     cdef int _copy_bytes(self, const unsigned char* data, long long pos,
         long long count) except -1 nogil
-    @cython.locals(old=Tape, tape=Tape)
     cdef int _make_room(self, long long cells, long long arena_bytes) except -1
 
 

@@ -47,10 +47,8 @@ cdef class EncodedFields:
     cdef take(self, const long long[::1] cells, long long at, long long count,
         const unsigned char[::1] arena, long long begin, long long size)
     cpdef values(self)
-    @cython.locals(copy=EncodedFields, old=Tape)
     cpdef EncodedFields moved(self, Tape tape)
-    @cython.locals(tape=Tape, at=cython.longlong, begin=cython.longlong, size=cython.longlong,
-        cells=list)
+    @cython.locals(begin=cython.longlong, size=cython.longlong)
     cpdef tuple state(self)
 
 
@@ -64,7 +62,7 @@ cdef class _Text:
 cdef class Texts:
     cdef list _known
 
-    @cython.locals(slot=cython.longlong, i=cython.longlong, entry=_Text)
+    @cython.locals(slot=cython.longlong, entry=_Text)
     cdef str text(self, const unsigned char* data, long long begin, long long end)
 
 
@@ -88,33 +86,25 @@ cdef class TapeCursor:
     cdef long long number(self) except? -7
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef str text(self)
-    @cython.locals(high=cython.longlong, low=cython.longlong, entry=_UuidEntry)
+    @cython.locals(entry=_UuidEntry)
     cdef bytes uuid(self)
 
 
 cdef class TapeReader(TapeCursor):
     cdef Machine machine
 
-    @cython.locals(machine=Machine)
     cpdef value(self, Shape shape)
     cdef decoded(self, EncodedFields encoded)
-    @cython.locals(machine=Machine, encoded=EncodedFields, own=Tape, begin=cython.longlong,
-        size=cython.longlong)
     cdef EncodedFields take(self, Shape shape, Tape tape)
-    @cython.locals(kind=cython.int, size=cython.longlong, begin=cython.longlong, inner=Shape,
-        values=list, _i=cython.longlong)
+    @cython.locals(size=cython.longlong, begin=cython.longlong, _i=cython.longlong)
     cdef object _value(self, Shape shape)
-    @cython.locals(count=cython.Py_ssize_t)
     cdef tuple _short(self, list shapes)
-    @cython.locals(index=cython.Py_ssize_t, keys=list, shapes=list, values=list, inner=Shape,
-        count=cython.longlong, _i=cython.longlong)
+    @cython.locals(inner=Shape)
     cdef tuple _tuple(self, Shape shape)
-    @cython.locals(index=cython.Py_ssize_t, keys=list, shapes=list, values=dict,
-        tag=cython.longlong, size=cython.longlong, begin=cython.longlong, count=cython.longlong,
-        _i=cython.longlong)
+    @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef dict _dict(self, Shape shape)
-    @cython.locals(at=cython.longlong, size=cython.longlong, flags=cython.longlong,
-        tape="long long[::1]", hidden=cython.longlong, batches=cython.longlong, is_last=cython.bint)
+    @cython.locals(at=cython.longlong, flags=cython.longlong, hidden=cython.longlong,
+        batches=cython.longlong, is_last=cython.bint)
     cdef object _records(self)
 
 
@@ -125,7 +115,6 @@ cdef object _float(object bits)
 
 @cython.locals(encoded=EncodedFields)
 cdef EncodedFields new_fields(TapeReader reader, Shape shape, Tape tape)
-@cython.locals(encoded=EncodedFields)
 cpdef EncodedFields fields_of(const long long[::1] cells, const unsigned char[::1] texts,
     TapeReader reader, Shape shape)
 cpdef check_cells(const long long[::1] cells, long long arena_bytes, Shape shape)
@@ -137,14 +126,12 @@ cdef class CellChecker:
     cdef Py_ssize_t end
     cdef long long arena_bytes
 
-    @cython.locals(kind=cython.int, size=cython.longlong)
     cpdef pass_value(self, Shape shape)
     cdef long long _cell(self) except? -7
     @cython.locals(begin=cython.longlong)
     cdef _pass_bytes(self, long long size)
-    @cython.locals(size=cython.longlong, begin=cython.Py_ssize_t, _i=cython.longlong)
     cdef _pass_array(self, Shape inner)
-    @cython.locals(inner=Shape, count=cython.longlong, size=cython.longlong, _i=cython.longlong)
+    @cython.locals(inner=Shape)
     cdef _pass_struct(self, Shape shape, bint is_dict)
     @cython.locals(begin=cython.Py_ssize_t, codecs=cython.longlong, _i=cython.longlong)
     cdef _pass_records(self)
@@ -160,20 +147,18 @@ cdef class BodyDecoder:
     cdef readonly long long end
     cdef TapeReader reader
 
-    @cython.locals(machine=Machine, frame_bytes=cython.longlong, at=cython.longlong)
+    @cython.locals(frame_bytes=cython.longlong, at=cython.longlong)
     cdef long long _from_source(self, view, long long pos, long long base, source) except -1
 
-    @cython.locals(machine=Machine, limit=cython.longlong)
+    @cython.locals(limit=cython.longlong)
     cpdef long long read(self, view, long long pos) except -1
     cpdef of_frame(self, Frame frame, long long at)
-    @cython.locals(machine=Machine)
     cpdef EncodedFields take(self, Tape tape)
-    @cython.locals(machine=Machine, encoded=EncodedFields)
     cdef EncodedFields left_on_tape(self)
-    @cython.locals(machine=Machine, segments=Segments, frame_bytes=cython.longlong)
+    @cython.locals(frame_bytes=cython.longlong)
     cdef run(self, Frame frame, long long at)
     cdef _failure(self)
     @cython.locals(end=cython.longlong, start=cython.longlong)
     cdef bint _feed_spread(self, SegmentSpan spread, long long at) except -1
-    @cython.locals(machine=Machine, at=cython.longlong, part="const unsigned char[::1]")
+    @cython.locals(part="const unsigned char[::1]")
     cdef _read_on(self, long long frame_bytes, Frame frame, source)

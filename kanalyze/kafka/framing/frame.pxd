@@ -59,12 +59,11 @@ cdef class SegmentSpan:
     cdef long long _first, _last, _skip, _index, _at
 
     cdef _begin(self, Segments segments, long long first, long long skip, long long length)
-    @cython.locals(segments=Segments, length=cython.longlong, at=cython.longlong,
-        index=cython.longlong, buffered=cython.longlong, begin=cython.longlong, end=cython.longlong)
+    @cython.locals(at=cython.longlong, index=cython.longlong, buffered=cython.longlong,
+        begin=cython.longlong, end=cython.longlong)
     cdef _measure(self)
-    @cython.locals(index=cython.longlong, at=cython.longlong, captured=cython.longlong)
+    @cython.locals(at=cython.longlong, captured=cython.longlong)
     cdef long long _reach(self) except -1
-    @cython.locals(lengths="const long long[::1]")
     cpdef long long contiguous_end(self, long long at) except? -1
     cpdef long long buffer_index(self, long long at) except? -1
     @cython.locals(have=cython.longlong, end=cython.longlong, start=cython.longlong)
@@ -81,8 +80,8 @@ cdef class FramePieces:
 
     cpdef add(self, long long at, piece)
     cpdef detach(self)
-    @cython.locals(index=cython.Py_ssize_t, begin=cython.longlong, end=cython.longlong,
-        start=cython.longlong, spread=SegmentSpan)
+    @cython.locals(begin=cython.longlong, end=cython.longlong, start=cython.longlong,
+        spread=SegmentSpan)
     cdef const unsigned char[::1] contiguous(self, long long at)
     @cython.locals(index=cython.Py_ssize_t, have=cython.longlong)
     cpdef join(self, long long at, long long least)
@@ -114,7 +113,6 @@ cdef class Frame:
     cpdef read(self, long long at, long long length)
     cpdef window(self, long long at)
     cdef const unsigned char[::1] contiguous(self, long long at)
-    @cython.locals(pieces=FramePieces)
     cpdef FramePieces in_pieces(self)
     cpdef detach(self)
     cdef _join(self, long long at, long long least)
@@ -124,13 +122,12 @@ cdef _check_end(long long at, long long length)
 @cython.locals(frame=Frame)
 cdef Frame frame_begun(long long length, long long stream_offset, long long time_ns,
     long long packet)
-@cython.locals(frame=Frame, time_ns=cython.longlong, packet=cython.longlong)
+@cython.locals(frame=Frame)
 cdef Frame frame_in_segment(Segments segments, long long index, long long used, long long length,
     long long stream_offset)
 
 
-@cython.locals(size=cython.Py_ssize_t, body=cython.Py_ssize_t, flexible=cython.int, i=cython.int,
-    length=cython.int)
+@cython.locals(body=cython.Py_ssize_t, flexible=cython.int, i=cython.int, length=cython.int)
 cpdef Py_ssize_t plain_body(bytes data, bytes head, int header_version) except -1
 
 
@@ -142,7 +139,6 @@ cdef class RequestHeader:
     cdef readonly long long body
 
 
-@cython.locals(segments=Segments)
 cdef bytes rest_of(Frame frame, long long at)
 @cython.locals(header=RequestHeader)
 cdef RequestHeader request_header_of(int api_key, int api_version, long long correlation_id,

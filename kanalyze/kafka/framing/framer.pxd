@@ -45,7 +45,6 @@ cdef class PartialFrame:
 
     cdef extend(self, Frame frame, SegmentSpan spread)
     cpdef lose(self, long long length)
-    @cython.locals(frame=Frame)
     cpdef Frame end(self, long long time_ns, long long packet)
 
 
@@ -64,7 +63,6 @@ cdef list _NO_LOSSES
 cdef list _NO_ITEMS
 
 
-@cython.locals(packet=cython.longlong)
 cdef long long completion_packet(CutFrame* frame) noexcept
 
 
@@ -78,15 +76,11 @@ cdef class CutFrames:
 
     cdef CutFrame* _next(self) except NULL
     cdef Segments segments(self, Py_ssize_t index)
-    @cython.locals(frame="CutFrame*")
     cdef int put(self, Segments segments, long long first, long long skip, long long length,
         long long stream_offset, long long last) except -1
-    @cython.locals(cut="CutFrame*")
     cpdef add(self, Frame frame)
-    @cython.locals(cut="CutFrame*", made=Frame, segments=Segments)
     cpdef Frame frame(self, Py_ssize_t index)
-    @cython.locals(index=cython.Py_ssize_t, before=cython.Py_ssize_t, cut="CutFrame*",
-        to="CutFrame*")
+    @cython.locals(before=cython.Py_ssize_t)
     cpdef extend(self, CutFrames later)
     cpdef clear(self)
 
@@ -107,36 +101,29 @@ cdef class FrameCutter:
     cdef public SplitPrefix _prefix
 
     cpdef bint is_in_sync(self) except -1
-    @cython.locals(frame=Frame)
     cpdef bint needs_locator(self) except -1
-    @cython.locals(cut=CutFrames, more=CutFrames)
     cpdef CutFrames feed(self, list items)
-    @cython.locals(index=cython.Py_ssize_t, losses=list)
+    @cython.locals(index=cython.Py_ssize_t)
     cpdef CutFrames feed_until_loss(self, list items)
     cpdef CutFrames finish(self)
     cdef CutFrames _cut_frames(self, list rest)
-    @cython.locals(losses_before=cython.Py_ssize_t)
     cdef list _cut_chunks(self, list chunks)
-    @cython.locals(segments=Segments, partial=PartialFrame, lengths="const long long[::1]",
-        index=cython.longlong, last=cython.longlong, offset=cython.longlong, used=cython.longlong,
-        first=cython.longlong, skip=cython.longlong, added_bytes=cython.longlong,
-        length=cython.longlong, after=cython.longlong, end=cython.longlong)
+    @cython.locals(segments=Segments, lengths="const long long[::1]", index=cython.longlong,
+        last=cython.longlong, offset=cython.longlong, used=cython.longlong, first=cython.longlong,
+        skip=cython.longlong, added_bytes=cython.longlong, length=cython.longlong,
+        end=cython.longlong)
     cdef list _cut(self, chunk)
-    @cython.locals(length=cython.longlong, after=cython.longlong, time_ns=cython.longlong,
-        packet=cython.longlong)
     cdef long long _cut_begun(self, Segments segments, long long first, long long last,
         long long offset, long long skip) except -2
     @cython.locals(index=cython.longlong, end=cython.longlong)
     cdef long long _end_of_begun(self, Segments segments, long long first, long long last,
         long long offset, long long skip, long long length) except -2
     @cython.locals(length=cython.longlong, start=cython.longlong, captured=cython.longlong,
-        size=cython.longlong, time_ns=cython.longlong, packet=cython.longlong,
-        ahead=cython.longlong)
+        size=cython.longlong)
     cdef long long _cut_segment(self, Segments segments, long long index, long long offset,
         long long used) except -1
-    @cython.locals(frame=Frame)
     cdef _finish(self, long long time_ns, long long packet)
-    @cython.locals(prefix_bytes=cython.longlong, time_ns=cython.longlong, packet=cython.longlong)
+    @cython.locals(prefix_bytes=cython.longlong)
     cdef long long _complete_prefix(self, Frame frame, Segments segments, long long index) except -2
 
 

@@ -1,16 +1,10 @@
 # The C types of batches.py.
 cimport cython
 
+cdef int VALID, MALFORMED, TOO_MANY_HEADERS, MAX_HEADERS, MAX_SHIFT, SCHEMA_HEAD_BYTES
+cdef int BATCH_HEADER_BYTES, ENTRY_HEAD_BYTES, MAGIC_AT, CRC_FROM, CODEC, APPEND_TIME, TRANSACTIONAL
+cdef int CONTROL, DELETE_HORIZON, SEQUENCE_BITS
 
-
-cdef enum:
-    VALID = 0
-    MALFORMED = 1
-    TOO_MANY_HEADERS = 2
-
-    MAX_HEADERS = 65536
-    MAX_SHIFT = 63
-    SCHEMA_HEAD_BYTES = 5
 
 cdef long long MIN_INT64, LARGEST_INT64, NO_TIMESTAMP
 
@@ -35,13 +29,12 @@ cdef class RecordCursor:
     cpdef long long key_schema_id(self) except? -7
     cpdef long long value_schema_id(self) except? -7
     cdef _part(self, Py_ssize_t at, long long size)
-    @cython.locals(at=cython.Py_ssize_t, size=cython.longlong)
-    cdef tuple _headers(self)
-    @cython.locals(length=cython.longlong, timestamp=cython.longlong, offset=cython.longlong)
-    cdef _read(self)
-    @cython.locals(count=cython.longlong, size=cython.longlong, _i=cython.longlong)
-    cdef _pass_headers(self)
     @cython.locals(size=cython.longlong)
+    cdef tuple _headers(self)
+    @cython.locals(length=cython.longlong)
+    cdef _read(self)
+    @cython.locals(size=cython.longlong)
+    cdef _pass_headers(self)
     cdef long long _size(self) except? -7
     @cython.locals(at=cython.Py_ssize_t, byte=cython.ulonglong, value=cython.ulonglong,
         shift=cython.int)
@@ -54,21 +47,6 @@ cdef long long _schema_id_at(const unsigned char[::1] data, Py_ssize_t at,
     long long size) except? -7
 cdef long long _sum(long long a, long long b) except? -7
 cdef long long _wrapped(a, b) except? -7
-
-
-cdef enum:
-    BATCH_HEADER_BYTES = 61
-    ENTRY_HEAD_BYTES = 12
-    MAGIC_AT = 16
-    CRC_FROM = 21
-
-    CODEC = 0x07
-    APPEND_TIME = 0x08
-    TRANSACTIONAL = 0x10
-    CONTROL = 0x20
-    DELETE_HORIZON = 0x40
-
-    SEQUENCE_BITS = 0x7FFFFFFF
 
 
 cdef class RecordBatch:
@@ -91,7 +69,7 @@ cdef class RecordBatch:
 
     cdef _set(self, long long base_offset, long long batch_bytes, int magic, codec, bint crc_ok,
         timestamp_type, limits)
-    @cython.locals(data=bytes, at=cython.Py_ssize_t, end=cython.Py_ssize_t, codec=cython.int)
+    @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cpdef RecordCursor cursor(self)
     cpdef end(self, RecordCursor cursor)
     @cython.locals(passed=cython.longlong, first=cython.longlong)
@@ -116,6 +94,5 @@ cdef class RecordSet:
     cdef readonly list problems
 
     cdef RecordBatch _batch(self, Py_ssize_t at, Py_ssize_t end)
-    @cython.locals(data=bytes, remaining_bytes=cython.Py_ssize_t, magic=cython.int,
-        length=cython.longlong, least=cython.longlong)
+    @cython.locals(magic=cython.int, length=cython.longlong, least=cython.longlong)
     cdef Py_ssize_t _end(self, Py_ssize_t at) except -1

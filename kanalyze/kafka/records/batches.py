@@ -22,6 +22,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.kafka.records.compression import CODEC_NAMES, crc32, crc32c, decompress
 from kanalyze.kafka.records.types import (
+    BATCH_HEADER_BYTES,
+    ENTRY_HEAD_BYTES,
+    MAGIC_AT,
     MAX_DEPTH,
     MESSAGE_HEAD_BYTES,
     MIN_MESSAGE_SIZES,
@@ -34,23 +37,14 @@ from kanalyze.kafka.records.types import (
 )
 from kanalyze.kafka.wire import Malformed
 
-try:
-    import cython
-except ModuleNotFoundError:  # uncompiled, this stand-in is enough
-    from kanalyze.common.compiled import cython
-
-if not cython.compiled:
-    VALID, MALFORMED, TOO_MANY_HEADERS = range(3)
-    MAX_HEADERS = 1 << 16
-    MAX_SHIFT = 63
-    SCHEMA_HEAD_BYTES = 5
-    BATCH_HEADER_BYTES = 61
-    ENTRY_HEAD_BYTES = 12  # of a batch as of a message: offset, and the length of what follows
-    CRC_FROM = 21  # the checksum covers all bytes from the attributes on
-    CODEC, APPEND_TIME, TRANSACTIONAL = 0x07, 0x08, 0x10
-    CONTROL, DELETE_HORIZON = 0x20, 0x40  # bits of a batch's attributes
-    SEQUENCE_BITS = 0x7FFFFFFF
-    MAGIC_AT = 16
+VALID, MALFORMED, TOO_MANY_HEADERS = range(3)
+MAX_HEADERS = 1 << 16
+MAX_SHIFT = 63
+SCHEMA_HEAD_BYTES = 5
+CRC_FROM = 21  # the checksum covers all bytes from the attributes on
+CODEC, APPEND_TIME, TRANSACTIONAL = 0x07, 0x08, 0x10
+CONTROL, DELETE_HORIZON = 0x20, 0x40  # bits of a batch's attributes
+SEQUENCE_BITS = 0x7FFFFFFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -23,16 +23,11 @@ cdef class KafkaConnection:
     cdef public ExchangeBuilder _builder
 
     cpdef bint is_in_sync(self) except -1
-    @cython.locals(events=ConnectionEvents, cut=CutFrames, request=Frame, response=Frame)
     cpdef ConnectionEvents feed(self, tuple items)
-    @cython.locals(events=ConnectionEvents, requests=CutFrames, responses=CutFrames)
     cpdef ConnectionEvents close(self)
-    @cython.locals(cutter=FrameCutter, responses=CutFrames, cut=CutFrames)
     cdef _feed_responses(self, list items, CutFrames requests, ConnectionEvents events)
-    @cython.locals(builder=ExchangeBuilder, position=cython.Py_ssize_t, count=cython.Py_ssize_t,
-        index=cython.Py_ssize_t, completed=cython.longlong)
+    @cython.locals(position=cython.Py_ssize_t, index=cython.Py_ssize_t)
     cdef _pair(self, CutFrames requests, CutFrames responses, ConnectionEvents events)
-    @cython.locals(frame=Frame)
     cdef Frame _end_within(self, FrameCutter cutter, int direction, ConnectionEvents events)
 
 

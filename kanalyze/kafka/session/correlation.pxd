@@ -18,11 +18,8 @@ cdef class PendingRequests:
 
     @cython.locals(exchange=Exchange)
     cdef _put_in_table(self)
-    @cython.locals(few=cython.Py_ssize_t)
     cpdef add(self, Exchange exchange)
-    @cython.locals(index=cython.Py_ssize_t)
     cdef Py_ssize_t _place(self, long long correlation_id) except -2
-    @cython.locals(index=cython.Py_ssize_t)
     cpdef oldest(self, long long correlation_id)
     cpdef Exchange first(self)
     @cython.locals(index=cython.Py_ssize_t, few=Exchange)
@@ -60,14 +57,13 @@ cdef class _UsedIds:
     cdef public long long _last, _limit
 
     cpdef bint add(self, long long correlation_id) except -1
-    @cython.locals(firsts=list, lasts=list, index=cython.Py_ssize_t)
+    @cython.locals(index=cython.Py_ssize_t)
     cdef bint _start_run(self, long long correlation_id) except -1
 
 
 cdef long long _NO_ID
 
 
-@cython.locals(request=Message)
 cdef long long _start_packet(Exchange exchange) except? -1
 
 

@@ -32,11 +32,10 @@ cdef class DecodePlans:
     cdef DecodePlan _last_request, _last_response
     cdef dict _known_apis
 
-    @cython.locals(plan=DecodePlan, last=DecodePlan, key=cython.longlong)
+    @cython.locals(plan=DecodePlan)
     cpdef DecodePlan request(self, int api_key, int version)
-    @cython.locals(plan=DecodePlan, last=DecodePlan, key=cython.longlong)
+    @cython.locals(plan=DecodePlan)
     cpdef DecodePlan response(self, int api_key, int version)
-    @cython.locals(last=DecodePlan)
     cpdef bint has_api(self, int api_key) except -1
 
 
@@ -51,19 +50,7 @@ cdef class MessageChecks:
     cdef long long _last_key
     cdef BodyDecoder _last_check
 
-    @cython.locals(key=cython.longlong)
     cdef BodyDecoder _request_check(self, int api_key, int version)
-    @cython.locals(check=BodyDecoder)
     cpdef bint whole_request_fits(self, Frame frame, RequestHeader header) except -1
-    @cython.locals(plan=DecodePlan)
     cpdef bint confirms_response(self, Frame frame, int api_key, int api_version) except -1
 
-
-@cython.final
-cdef class SessionFields:
-    cdef object _catalog, _decoders
-    cdef DecodePlans _plans
-    cdef dict _by_fields, _remembered
-
-    @cython.locals(size=cython.longlong)
-    cpdef software(self, Frame frame, RequestHeader header)

@@ -6,14 +6,6 @@ from kanalyze.kafka.session.exchange cimport Exchange, Message
 
 
 @cython.final
-cdef class TokenRanges:
-    cdef public object _tcp
-    cdef public list _partial_offsets
-
-    cpdef bint was_partial(self, Frame frame, int direction) except -1
-
-
-@cython.final
 cdef class ConnectionEvents:
     cdef public list exchanges, anomalies, token_bytes
 
@@ -26,14 +18,13 @@ cdef class SessionEvents:
     cdef public dict closed_clients
     cdef int _parts
 
-    @cython.locals(latest=cython.longlong, packet=cython.longlong, exchange=Exchange)
+    @cython.locals(exchange=Exchange)
     cpdef add(self, ConnectionEvents events)
 
 
 @cython.locals(exchange=Exchange, first=cython.longlong, last=cython.longlong,
     packet=cython.longlong, before="long long[::1]", index=cython.Py_ssize_t)
 cdef list _in_order(list exchanges)
-@cython.locals(message=Message, packet=cython.longlong)
 cdef long long _completion_packet(Exchange exchange) except? -1
 
 

@@ -44,12 +44,9 @@ cdef class Message:
 
     cdef _begin(self, long long start_ns, long long start_packet, long long last_ns,
         long long last_packet, long long length, long long stream_offset)
-    @cython.locals(encoded=EncodedFields)
     cdef EncodedFields _encoded(self)
     cdef set_fields(self, EncodedFields encoded)
-    @cython.locals(machine=Machine)
     cdef take(self, BodyDecoder decode, int read_as)
-    @cython.locals(at=cython.longlong, arena_at=cython.longlong)
     cdef move(self, Tape tape)
 
 

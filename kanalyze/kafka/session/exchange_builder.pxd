@@ -7,30 +7,24 @@ from kanalyze.kafka.framing.framer cimport completion_packet, CutFrames
 from kanalyze.kafka.session.correlation cimport Correlator, EarlyResponses, OneWayRequests
 from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, PRODUCE, SASL_AUTHENTICATE,
     SASL_HANDSHAKE)
-from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly, TokenRanges
+from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
 from kanalyze.kafka.session.exchange cimport (Exchange, exchange_of, Message, message_of, NO_ID,
     Peers)
 from kanalyze.kafka.session.message_reader cimport MessageBodies, MessageReader
 from kanalyze.kafka.session.whole_messages cimport RequestHead, WholeMessages
 
-
-cdef enum:
-    IN_SYNC = 0
-    LOGIN = 2
-    LOST_IN_LOGIN = 4
+cdef int IN_SYNC, LOGIN, LOST_IN_LOGIN
 
 
 @cython.final
 cdef class SyncLosses:
-    cdef object _tcp
+    cdef object _tcp, _tokens
     cdef int _client_index
     cdef Correlator _correlator
-    cdef TokenRanges _tokens
     cdef public tuple _open
     cdef public object lost_ns
     cdef public tuple _times
 
-    @cython.locals(request=Message, response=Message)
     cpdef lost_before(self, Exchange exchange)
     cpdef bint is_waiting(self) except -1
     cpdef bint is_open(self, int direction) except -1
@@ -46,7 +40,7 @@ cdef class SlowPath:
     cdef MessageBodies _bodies
     cdef readonly Peers peers
     cdef object _login, _locator
-    cdef readonly TokenRanges tokens
+    cdef readonly object tokens
     cdef readonly SyncLosses losses
     cdef readonly EarlyResponses early
     cdef readonly OneWayRequests one_way
@@ -82,22 +76,16 @@ cdef class ExchangeBuilder:
 
     cpdef bint is_settled(self) except -1
     cdef lose(self, list losses, int direction, ConnectionEvents events)
-    @cython.locals(head="RequestHead*", frame="CutFrame*", slow=SlowPath, header=RequestHeader,
-        exchange=Exchange, key=cython.int, number=cython.longlong, request=Message)
     cpdef add_request(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)
-    @cython.locals(frame="CutFrame*", slow=SlowPath, correlation_id=cython.longlong,
-        previous_ns=cython.longlong, exchange=Exchange)
+    @cython.locals(exchange=Exchange)
     cpdef add_response(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef Exchange _match(self, long long packet, long long correlation_id, ConnectionEvents events)
-    @cython.locals(frame="CutFrame*", slow=SlowPath, request=Message, response=Message)
     cdef _complete(self, Exchange exchange, CutFrames cut, Py_ssize_t index,
         ConnectionEvents events)
     cpdef close(self, ConnectionEvents events)
 
 
-@cython.locals(cut=CutFrames)
 cdef CutFrames _cut_of(Frame frame)
-@cython.locals(asked=cython.longlong, answered=cython.longlong)
 cdef _check_order(Correlator correlator, Exchange exchange, Message request, Message response,
     ConnectionEvents events)

@@ -29,7 +29,7 @@ from kanalyze.kafka.session.events import (
 from kanalyze.kafka.session.exchange import Exchange, Message
 from kanalyze.kafka.session.login import Login, describe_unreadable
 from kanalyze.kafka.session.message_reader import MessageBodies
-from kanalyze.kafka.session.states import StreamEvent, after
+from kanalyze.kafka.session.states import StreamEvent, StreamState, after
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 
@@ -52,7 +52,7 @@ if not cython.compiled:
     )
     from kanalyze.kafka.session.exchange import NO_ID, exchange_of, message_of
 
-    IN_SYNC, LOGIN, LOST_IN_LOGIN = 0, 2, 4  # of StreamState
+IN_SYNC, LOGIN, LOST_IN_LOGIN = StreamState.IN_SYNC, StreamState.LOGIN, StreamState.LOST_IN_LOGIN
 
 
 if TYPE_CHECKING:

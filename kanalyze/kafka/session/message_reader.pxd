@@ -6,7 +6,7 @@ from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields
 from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader, rest_of
 from kanalyze.kafka.framing.framer cimport CutFrames
 from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, DecodePlan, DecodePlans,
-    MessageChecks, PRODUCE, SessionFields, UNSUPPORTED_VERSION)
+    MessageChecks, PRODUCE, UNSUPPORTED_VERSION)
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
 from kanalyze.kafka.session.whole_messages cimport (acks_at, has_checked_batches,
@@ -23,30 +23,24 @@ cdef class DecodedBody:
 
 
 cdef class MessageReader:
-    cdef readonly object _catalog
+    cdef readonly object _catalog, fields
     cdef bint _checks_crc
     cdef readonly DecodePlans _plans
     cdef object _failures
     cdef Tape _tape
     cdef readonly WholeMessages whole
     cdef readonly MessageChecks checks
-    cdef readonly SessionFields fields
 
     cpdef RequestHeader request_header(self, Frame frame)
-    @cython.locals(plan=DecodePlan, body=DecodedBody, known=DecodedBody)
     cpdef DecodedBody request_body(self, Frame frame, RequestHeader header)
     cpdef bint has_api(self, int api_key) except -1
     cpdef acks(self, Frame frame, RequestHeader header)
-    @cython.locals(segments=Segments)
     cpdef long long correlation_id(self, Frame frame) except? -1
-    @cython.locals(plan=DecodePlan, asked=DecodePlan, at=cython.longlong, body=DecodedBody,
-        known=DecodedBody)
+    @cython.locals(at=cython.longlong, body=DecodedBody)
     cpdef DecodedBody response_body(self, Frame frame, int api_key, int api_version)
-    @cython.locals(decode=BodyDecoder, end=cython.longlong, exact=cython.bint, encoded=EncodedFields)
+    @cython.locals(end=cython.longlong, exact=cython.bint)
     cdef DecodedBody _body(self, Frame frame, long long at, DecodePlan plan)
-    @cython.locals(encoded=EncodedFields)
     cdef EncodedFields _encoded(self, BodyDecoder decode)
-    @cython.locals(decode=BodyDecoder)
     cdef _by_superseded(self, DecodePlan plan, Frame frame, long long at)
 
 
@@ -54,18 +48,12 @@ cdef bytes _rest_of(Frame frame, long long at)
 cdef DecodedBody _known_failure(Frame frame, long long at, DecodePlan plan)
 @cython.locals(body=DecodedBody)
 cdef DecodedBody _read_body(EncodedFields encoded, version)
-@cython.locals(decode=BodyDecoder)
 cdef bint _note_batches(DecodePlan plan) except -1
-@cython.locals(decode=BodyDecoder)
 cdef _summing(Frame frame, DecodePlan plan, bint is_checked)
-@cython.locals(decode=BodyDecoder, encoded=EncodedFields)
 cdef _check_batches(DecodedBody body, Frame frame, DecodePlan plan)
-@cython.locals(segments=Segments)
 cdef bint _begins_with_code(Frame frame, int code) except -1
-@cython.locals(segments=Segments)
 cdef bint _has_no_tags(Frame frame) except -1
-@cython.locals(segments=Segments, data="const unsigned char[::1]", begin=cython.longlong,
-    limit=cython.longlong, end=cython.longlong)
+@cython.locals(data="const unsigned char[::1]", begin=cython.longlong, end=cython.longlong)
 cdef long long _acks(Frame frame, long long at, long long version) except? -7
 @cython.final
 cdef class MessageBodies:
@@ -76,18 +64,16 @@ cdef class MessageBodies:
     cdef public long long decoded_bytes, undecoded_bytes
     cdef object _batches
 
-    @cython.locals(body=DecodedBody, decode=BodyDecoder, frame=Frame, header=RequestHeader,
-        message=Message, acks=cython.longlong, key=cython.int, version=cython.int)
+    @cython.locals(body=DecodedBody, acks=cython.longlong)
     cdef bint read_request(self, CutFrames cut, Py_ssize_t index, RequestHead* head,
         Exchange exchange, int direction, ConnectionEvents events) except -1
-    @cython.locals(body=DecodedBody, decode=BodyDecoder, frame=Frame, message=Message,
-        key=cython.int, version=cython.int)
+    @cython.locals(body=DecodedBody)
     cdef read_response(self, CutFrames cut, Py_ssize_t index, Exchange exchange, int direction,
         ConnectionEvents events)
     cpdef counted_batches(self)
     cpdef bint keeps_bytes(self, int api_key) except -1
-    @cython.locals(index=cython.Py_ssize_t, exchange=Exchange, pending=list, request=Message,
-        cells=cython.longlong, arena_bytes=cython.longlong)
+    @cython.locals(exchange=Exchange, request=Message, cells=cython.longlong,
+        arena_bytes=cython.longlong)
     cpdef detach_pending(self)
     cdef bint _keeps_records(self, int api_key) except -1
     cdef _count_batches(self)

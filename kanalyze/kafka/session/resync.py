@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.saved import Saved
-from kanalyze.kafka.framing.framer import FrameLocator
+from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES, FrameLocator
 from kanalyze.kafka.session.heuristics import (
     LONGEST_CLIENT_ID_BYTES,
     SHORTEST_NAME,
@@ -44,17 +44,16 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 if not cython.compiled:
     from kanalyze.kafka.codec.machine import int16_at, int32_at
     from kanalyze.kafka.framing.frame import frame_in_segment
-    from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
 
-    MAX_CANDIDATES = 4096
-    HEAD_BYTES = 14
-    TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
-    FIRST_PRINTABLE, DELETE = 0x20, 0x7F
-    PRODUCE, CONTROLLED_SHUTDOWN = 0, 7
-    LAST_OLD_PRODUCE = 2
-    OLD_PRODUCE_HEAD_BYTES = 26
-    MIN_TOPIC_BYTES, LONGEST_TOPIC_BYTES = 6, 255
-    FILTER_BITS = 4096
+MAX_CANDIDATES = 4096
+HEAD_BYTES = 14
+TOP_SIZE_BYTE = LARGEST_FRAME_BYTES >> 24
+FIRST_PRINTABLE, DELETE = 0x20, 0x7F
+PRODUCE, CONTROLLED_SHUTDOWN = 0, 7
+LAST_OLD_PRODUCE = 2
+OLD_PRODUCE_HEAD_BYTES = 26
+MIN_TOPIC_BYTES, LONGEST_TOPIC_BYTES = 6, 255
+FILTER_BITS = 4096
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

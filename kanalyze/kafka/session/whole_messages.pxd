@@ -11,16 +11,12 @@ from kanalyze.kafka.session.decode_plans cimport API_VERSIONS, DecodePlan, Decod
 from kanalyze.kafka.session.exchange cimport NO_ID
 from kanalyze.model.streams cimport Segments
 
+cdef int MIN_HEADER_BYTES, MAGIC_AT, CRC_AT, SUMMED_FROM, OLD_CRC_AT, OLD_SUMMED_FROM
+
 cdef enum:
-    MIN_HEADER_BYTES = 14
     LARGEST_BODY_BYTES = 16777216
     NOT_THERE = -9
 
-    MAGIC_AT = 16
-    CRC_AT = 17
-    SUMMED_FROM = 21
-    OLD_CRC_AT = 12
-    OLD_SUMMED_FROM = 16
 
 # A request's header; the client id is at `text_at`, up to `text_end` (-1: null).
 cdef struct RequestHead:
@@ -38,42 +34,33 @@ cdef class WholeMessages:
     cdef readonly long long batches, checked
     cdef RequestHead _head
 
-    @cython.locals(segments=Segments, head="RequestHead*", data="const unsigned char*",
-        begin=cython.longlong)
+    @cython.locals(begin=cython.longlong)
     cdef RequestHeader header_of(self, Frame frame)
-    @cython.locals(frame="CutFrame*")
     cdef bint head(self, CutFrames cut, Py_ssize_t index, RequestHead* head) except -1
     cdef str client_id(self, CutFrames cut, Py_ssize_t index, RequestHead* head)
-    @cython.locals(length=cython.longlong, end=cython.longlong, plan=DecodePlan)
+    @cython.locals(length=cython.longlong, end=cython.longlong)
     cdef bint _parse(self, const unsigned char* data, long long limit, RequestHead* head) except -1
     cdef BodyDecoder request(self, CutFrames cut, Py_ssize_t index, RequestHead* head)
-    @cython.locals(frame="CutFrame*", end=cython.longlong)
+    @cython.locals(end=cython.longlong)
     cdef int acks(self, CutFrames cut, Py_ssize_t index, RequestHead* head) except? -7
-    @cython.locals(frame="CutFrame*")
     cdef long long correlation_id(self, CutFrames cut, Py_ssize_t index) noexcept
-    @cython.locals(plan=DecodePlan, frame="CutFrame*")
     cdef BodyDecoder response(self, CutFrames cut, Py_ssize_t index, int api_key, int api_version)
-    @cython.locals(decode=BodyDecoder, machine=Machine, frame="CutFrame*")
     cdef BodyDecoder _whole(self, CutFrames cut, Py_ssize_t index, long long at, DecodePlan plan)
-    @cython.locals(notes="const long long[::1]", lengths="const long long[::1]",
-        starts="const long long[::1]",
-        index=cython.longlong, offset=cython.longlong, number=cython.longlong, at=cython.longlong,
-        end=cython.longlong, begin=cython.longlong, head="const unsigned char*",
-        joined="const unsigned char[::1]", expected=cython.longlong)
+    @cython.locals(index=cython.longlong, offset=cython.longlong, number=cython.longlong,
+        at=cython.longlong, end=cython.longlong, begin=cython.longlong,
+        joined="const unsigned char[::1]")
     cdef bint _has_right_crcs(self, CutFrame* frame, Segments segments, Machine machine) except -1
 
 
 cdef bint has_checked_batches(long long api_key) noexcept
-@cython.locals(starts="const long long[::1]", lengths="const long long[::1]", after=cython.longlong,
-    start=cython.longlong, value=cython.longlong)
+@cython.locals(start=cython.longlong, value=cython.longlong)
 cdef long long _summed(object checksum, Segments segments, long long index, long long offset,
     long long begin, long long end) except -1
-@cython.locals(starts="const long long[::1]", lengths="const long long[::1]", after=cython.longlong,
-    start=cython.longlong)
+@cython.locals(start=cython.longlong)
 cdef list _views(Segments segments, long long index, long long offset, long long begin,
     long long end)
-@cython.locals(data="const unsigned char*", lengths="const long long[::1]", index=cython.longlong,
-    at=cython.longlong, begin=cython.longlong, end=cython.longlong, start=cython.longlong)
+@cython.locals(index=cython.longlong, at=cython.longlong, begin=cython.longlong,
+    end=cython.longlong, start=cython.longlong)
 cdef int _feed(Machine machine, CutFrame* frame, Segments segments) except -1
 @cython.locals(width=cython.longlong)
 cdef long long acks_at(const unsigned char* data, long long at, long long limit,

@@ -32,19 +32,19 @@ if not cython.compiled:
     from kanalyze.kafka.session.decode_plans import API_VERSIONS
     from kanalyze.kafka.session.exchange import NO_ID
 
-    MIN_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
-
     # Without record data. Values take up to 43 times as much (measured over all messages); the
     # metadata of 200,000 partitions is about 10 MB.
     LARGEST_BODY_BYTES = 16 * 1024 * 1024
 
     NOT_THERE = -9  # in place of acks
 
-    # Of a batch (magic 2), and of a message (magic 0 and 1): where its checksum is, and where the
-    # bytes begin that it is of.
-    MAGIC_AT = 16
-    CRC_AT, SUMMED_FROM = 17, 21
-    OLD_CRC_AT, OLD_SUMMED_FROM = 12, 16
+MIN_HEADER_BYTES = 14  # size, key, version, correlation id, length of a client id
+
+# Of a batch (magic 2), and of a message (magic 0 and 1): where its checksum is, and where the
+# bytes begin that it is of.
+MAGIC_AT = 16
+CRC_AT, SUMMED_FROM = 17, 21
+OLD_CRC_AT, OLD_SUMMED_FROM = 12, 16
 
 if TYPE_CHECKING:
     from kanalyze.kafka.codec.machine import Machine

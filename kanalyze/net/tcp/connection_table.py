@@ -17,7 +17,7 @@ from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packets import NO_TIME
 from kanalyze.model.tcp import open_connection
 from kanalyze.net.segment_columns import SYN
-from kanalyze.net.tcp.connection import HalfOpenConnection, OpenConnection
+from kanalyze.net.tcp.connection import HalfOpenConnection, OpenConnection, TimedSegments
 from kanalyze.net.tcp.half_stream import PAST_WINDOW_BYTES, distance
 from kanalyze.net.tcp.segment_iterator import check_pair
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kanalyze.net.segment_columns import Shard
     from kanalyze.net.tcp.limits import ReassemblyLimits
     from kanalyze.net.tcp.segment_iterator import Pair, Segment
-    from kanalyze.net.tcp.tcp_metrics import TimedSegments
 
 __all__ = ["ConnectionTable", "IdleTimer", "TimeWaitTable"]
 

@@ -5,13 +5,8 @@ from kanalyze.model.streams cimport chunk_of, NO_TIME, Segments
 from kanalyze.model.tcp cimport RoundTripHistory, TcpConnection
 from kanalyze.net.tcp.segment_iterator cimport CONTROL, IS_COPY, Segment
 
-cdef enum:
-    LONG_RANGE = 8
-    FUTURE_BYTES = 1073741824
-    MIN_HOLE_NS = 3000000
-    MIN_DELAY_NS = 35000000
-    UNDELAYED_BYTES = 17920
-    MIN_SYN_TIMEOUT_NS = 200000000
+cdef int LONG_RANGE, FUTURE_BYTES, MIN_HOLE_NS, MIN_DELAY_NS, UNDELAYED_BYTES, MIN_SYN_TIMEOUT_NS
+
 
 # What Python imports too.
 cpdef enum:
@@ -34,9 +29,7 @@ cdef class SequenceSpace:
     cpdef start(self, long long sequence, bint has_syn)
     cpdef note_syn(self, long long first_sequence)
     cpdef long long offset_of(self, long long sequence) noexcept
-    @cython.locals(ahead=cython.longlong)
     cpdef bint is_out_of_window(self, long long begin, long long end) except -1
-    cpdef tuple span(self)
     cpdef advance(self, long long length)
 
 
@@ -57,7 +50,6 @@ cdef class StreamWriter:
     cpdef trimmed(self, long long offset, Segment segment, long long skip)
     cpdef buffered(self, list pieces)
     cpdef gap(self, long long offset, long long length, BufferedSegment after)
-    @cython.locals(ranges=list)
     cpdef flush(self)
     cdef Segments _pick(self, list ranks)
 
@@ -77,10 +69,7 @@ cdef class StreamAnomalies:
     @cython.locals(missing=cython.longlong)
     cpdef snapped(self, long long stream_offset, long long length, long long captured,
         long long time_ns, long long packet)
-    @cython.locals(cut=_SnappedRange)
     cpdef end(self)
-    cpdef inconsistent(self, long long stream_offset, long long length, Segment segment)
-    cpdef limit(self, long long stream_offset, long long buffered_bytes, BufferedSegment after)
     @cython.locals(count=cython.longlong)
     cpdef long long before_start(self, long long begin, long long end, bint is_probe) except -1
     cpdef out_of_order(self)
@@ -94,12 +83,10 @@ cdef class ReorderBuffer:
     cdef public long long acknowledged_segments
 
     cpdef bint exceeds_limits(self) except -1
-    cpdef report_limit(self, long long stream_offset, StreamAnomalies anomalies)
     cpdef BufferedSegment last(self)
-    @cython.locals(end=cython.longlong, at=cython.longlong, repeated=cython.longlong,
-        index=cython.Py_ssize_t, before=BufferedSegment, earlier=BufferedSegment,
-        piece=BufferedSegment, stop=cython.longlong, first=cython.longlong, last=cython.longlong,
-        data=bytes)
+    @cython.locals(at=cython.longlong, repeated=cython.longlong, index=cython.Py_ssize_t,
+        before=BufferedSegment, earlier=BufferedSegment, stop=cython.longlong,
+        first=cython.longlong, last=cython.longlong)
     cpdef long long insert(self, Segment segment, long long stream_offset, long long next_offset,
         source, StreamAnomalies anomalies) except -1
     @cython.locals(count=cython.Py_ssize_t, piece=BufferedSegment)
@@ -110,11 +97,10 @@ cdef class ReorderBuffer:
     cpdef acknowledge(self, long long stream_offset, long long now_ns)
     cpdef bint count_segment(self) except -1
     cpdef bint is_expired(self, long long now_ns) except -1
-    @cython.locals(waited_ns=cython.longlong)
     cpdef bint is_overdue(self, long long now_ns) except -1
 
 
-@cython.locals(earlier_bytes=bytes, repeated_bytes=bytes, start=cython.longlong, size=cython.Py_ssize_t)
+@cython.locals(start=cython.longlong)
 cdef bint differs(BufferedSegment earlier, Segment segment, long long stream_offset, long long at,
     long long stop, source) except -1
 
@@ -127,7 +113,7 @@ cdef class PathTimer:
     cpdef begin(self, long long end, long long time_ns)
     cpdef begin_syn(self, long long end, long long time_ns)
     cpdef cancel(self)
-    @cython.locals(elapsed_ns=cython.longlong, may_be_delayed=cython.bint, is_prompt=cython.bint)
+    @cython.locals(may_be_delayed=cython.bint, is_prompt=cython.bint)
     cpdef acknowledge(self, long long sequence, long long newly, bint has_payload,
         long long time_ns, long long packet)
 
@@ -146,8 +132,7 @@ cdef class HalfStream(SequenceSpace):
     cpdef bint is_in_order(self) except -1
     @cython.locals(last=BufferedSegment)
     cpdef long long furthest(self) except? -1
-    @cython.locals(end=cython.longlong, buffer=ReorderBuffer, is_probe=cython.bint,
-        has_hole=cython.bint, is_behind=cython.bint, repeated=cython.longlong, hole_since_ns=cython.longlong)
+    @cython.locals(buffer=ReorderBuffer, is_behind=cython.bint, hole_since_ns=cython.longlong)
     cpdef add(self, Segment segment, long long stream_offset, StreamWriter out)
     cdef _note_again(self, Segment segment, long long stream_offset, bint is_repeated,
         long long hole_since_ns)
@@ -157,10 +142,8 @@ cdef class HalfStream(SequenceSpace):
     cdef long long _add_out_of_order(self, Segment segment, long long stream_offset, long long end,
         StreamWriter out, bint is_probe) except -1
     cpdef finish_at(self, long long stream_offset)
-    @cython.locals(newly=cython.longlong)
     cpdef note_ack(self, long long acknowledgment, bint has_payload, long long time_ns,
         long long packet)
-    @cython.locals(stream_offset=cython.longlong)
     cpdef acknowledge(self, long long sequence, long long time_ns)
     cpdef age(self, long long now_ns, StreamWriter out)
     cpdef count_segment(self, long long now_ns, StreamWriter out)
@@ -168,11 +151,10 @@ cdef class HalfStream(SequenceSpace):
     cdef _give_up_acknowledged(self, long long now_ns, StreamWriter out)
     @cython.locals(after=BufferedSegment)
     cpdef give_up(self, long long now_ns, StreamWriter out)
-    @cython.locals(length=cython.longlong, end=cython.longlong, after=BufferedSegment)
+    @cython.locals(length=cython.longlong, end=cython.longlong)
     cpdef end(self, StreamWriter out)
-    cpdef give_up_all(self, StreamWriter out)
     cdef _lose(self, long long length, BufferedSegment after, StreamWriter out)
-    @cython.locals(piece=BufferedSegment, pieces=list)
+    @cython.locals(piece=BufferedSegment)
     cdef _drain(self, long long now_ns, StreamWriter out)
 
 

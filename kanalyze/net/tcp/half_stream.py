@@ -26,14 +26,15 @@ if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
     from kanalyze.net.tcp.segment_iterator import CONTROL, IS_COPY
 
-    LONG_RANGE = 8  # segments; copying the entries of shorter ranges costs less than a chunk each
-    FUTURE_BYTES = 1 << 30  # the largest window that TCP can announce (RFC 7323, section 2.3)
     # How far back a retransmission may reach: the largest window in use. TCP allows larger ones.
     PAST_WINDOW_BYTES = 64 << 20
-    MIN_HOLE_NS = 3_000_000  # as Wireshark has it
-    MIN_DELAY_NS = 35_000_000  # 40 ms, less the inaccuracy of clocks and timers
-    UNDELAYED_BYTES = 17_920  # two segments of 8,960 bytes
-    MIN_SYN_TIMEOUT_NS = 200_000_000  # a SYN that is repeated sooner was captured twice
+
+LONG_RANGE = 8  # segments; copying the entries of shorter ranges costs less than a chunk each
+FUTURE_BYTES = 1 << 30  # the largest window that TCP can announce (RFC 7323, section 2.3)
+MIN_HOLE_NS = 3_000_000  # as Wireshark has it
+MIN_DELAY_NS = 35_000_000  # 40 ms, less the inaccuracy of clocks and timers
+UNDELAYED_BYTES = 17_920  # two segments of 8,960 bytes
+MIN_SYN_TIMEOUT_NS = 200_000_000  # a SYN that is repeated sooner was captured twice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,11 +19,10 @@ from kanalyze.model.tcp import KEPT_NS
 from kanalyze.net.headers import HeaderReader
 from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
-from kanalyze.net.tcp.connection import IS_ANOTHER, IS_OVER
+from kanalyze.net.tcp.connection import IS_ANOTHER, IS_OVER, TimedSegments
 from kanalyze.net.tcp.connection_table import ConnectionTable
 from kanalyze.net.tcp.limits import ReassemblyLimits
 from kanalyze.net.tcp.segment_iterator import DuplicateDetector, SegmentIterator
-from kanalyze.net.tcp.tcp_metrics import TimedSegments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,14 +3,14 @@ cimport cython
 
 from kanalyze.model.streams cimport NO_TIME, Segments
 
+cdef int MIN_TABLE, MAX_CHECKED
+
 cdef enum:
     FIN = 1
     SYN = 2
     RST = 4
     ACK = 16
     CONTROL = 7
-    MIN_TABLE = 16
-    MAX_CHECKED = 1024
 
 # Those that Python imports too.
 cpdef enum:
@@ -49,16 +49,15 @@ cdef class SegmentGroups:
 
     @cython.locals(row=cython.longlong)
     cpdef tuple pair(self, long long group)
-    @cython.locals(row=cython.longlong, from_higher=cython.int, slot=cython.longlong,
-        group=cython.longlong)
+    @cython.locals(slot=cython.longlong, group=cython.longlong)
     cdef int _find_groups(self, long long rows) except -1
     cdef bint _is_from_higher(self, long long row) except -1
     @cython.locals(source=cython.ulonglong, destination=cython.ulonglong, both=cython.ulonglong)
     cdef long long _hash(self, long long row, bint from_higher) except -1
     @cython.locals(first=cython.longlong)
     cdef bint _is_of(self, long long row, bint from_higher, long long group) except -1
-    @cython.locals(ends="long long[::1]", row=cython.longlong, total=cython.longlong,
-        group=cython.longlong, sent=cython.longlong, lane=cython.longlong)
+    @cython.locals(ends="long long[::1]", total=cython.longlong, group=cython.longlong,
+        sent=cython.longlong, lane=cython.longlong)
     cdef int _sort(self, long long rows) except -1
 
 
@@ -77,10 +76,9 @@ cdef class SegmentIdentities:
     @cython.locals(copies="unsigned char[::1]", rows=cython.Py_ssize_t, size=cython.longlong,
         table="int[::1]", row=cython.Py_ssize_t, slot=cython.longlong, earlier=cython.longlong)
     cpdef mark(self, bytearray marks)
-    @cython.locals(sequence=cython.longlong, number=cython.longlong, earlier=cython.longlong)
+    @cython.locals(number=cython.longlong)
     cdef long long last_same(self, SegmentIdentities newer, long long row, long long first) except -2
-    @cython.locals(sequence=cython.longlong, number=cython.longlong, index=cython.longlong,
-        earlier=cython.longlong)
+    @cython.locals(number=cython.longlong)
     cdef long long last_in_lane(self, long long row, long long[::1] orders, long long begin,
         long long at) except -2
     @cython.locals(allowed_ns=cython.longlong, apart_ns=cython.longlong, is_near=cython.bint)
@@ -94,7 +92,6 @@ cdef class SegmentIdentities:
 cdef class DuplicateLookup:
     cdef SegmentIdentities _now, _before
 
-    @cython.locals(now=SegmentIdentities, before=SegmentIdentities, earlier=cython.longlong)
     cpdef bint is_copy(self, long long row, long long[::1] orders, long long begin,
         long long at) except -1
 
@@ -118,26 +115,19 @@ cdef class SegmentIterator:
     cdef long long _lower_begin, _lower, _lower_end, _lower_rank
     cdef long long _higher_begin, _higher, _higher_end, _higher_rank
 
-    @cython.locals(begin=cython.longlong, at=cython.longlong)
     cpdef mark_duplicate(self)
     cpdef mark_all(self)
     @cython.locals(row=cython.longlong)
     cpdef bint is_lone_syn(self, long long group) except -1
-    @cython.locals(groups=SegmentGroups)
     cpdef begin(self, long long group)
     @cython.locals(has_payload=cython.bint)
     cpdef advance(self)
-    @cython.locals(row=cython.longlong)
     cpdef Segment segment(self)
-    @cython.locals(is_data=cython.bint)
     cdef long long _marks_of(self, long long row) except -1
-    @cython.locals(orders="long long[::1]", has_lower=cython.bint, has_higher=cython.bint)
+    @cython.locals(has_lower=cython.bint, has_higher=cython.bint)
     cdef int _select(self) except -1
-    @cython.locals(windows="const long long[::1]", marks="unsigned char[::1]",
-        row=cython.Py_ssize_t, is_data=cython.bint)
+    @cython.locals(marks="unsigned char[::1]")
     cdef int _mark_zero_windows(self) except -1
-    @cython.locals(orders="long long[::1]", rows=cython.Py_ssize_t, count=cython.longlong,
-        index=cython.Py_ssize_t, row=cython.longlong, start="long long[::1]",
-        length="long long[::1]", captured="long long[::1]", time_ns="long long[::1]",
-        number="long long[::1]")
+    @cython.locals(count=cython.longlong, start="long long[::1]", length="long long[::1]",
+        captured="long long[::1]", time_ns="long long[::1]", number="long long[::1]")
     cdef Segments _payloads(self)

@@ -37,8 +37,6 @@ if not cython.compiled:
     from kanalyze.net.segment_columns import ACK, FIN, RST, SYN
 
     CONTROL = FIN | SYN | RST
-    MIN_TABLE = 16
-    MAX_CHECKED = 1024  # segments of a batch; to check more, one pass over all is faster
 
     # Marks of packets: the capture holds it a second time; it announces a window of 0.
     IS_COPY, IS_ZERO_WINDOW = 1, 2
@@ -50,6 +48,9 @@ if not cython.compiled:
     # Largest distance between copies in packets of the capture, and so how many are remembered. On
     # interfaces of one host, copies are some tens of packets apart at most.
     WITHIN_PACKETS = 2048
+
+MIN_TABLE = 16
+MAX_CHECKED = 1024  # segments of a batch; to check more, one pass over all is faster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

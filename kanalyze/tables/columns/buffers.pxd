@@ -16,13 +16,10 @@ cdef class IntBuffer:
     cpdef int put_any(self, Py_ssize_t at, value) except -1
     cpdef object get(self, Py_ssize_t at)
     cpdef int change(self, Py_ssize_t at, value) except -1
-    @cython.locals(at=cython.Py_ssize_t)
     cpdef int shift(self, Py_ssize_t count, long long shift) except -1
-    @cython.locals(at=cython.Py_ssize_t, least=cython.longlong)
+    @cython.locals(least=cython.longlong)
     cpdef long long least(self, Py_ssize_t count) except? FAILED
-    @cython.locals(at=cython.Py_ssize_t, largest=cython.longlong)
     cpdef long long largest(self, Py_ssize_t count) except? FAILED
-    cpdef drain(self, Py_ssize_t count)
 
 
 @cython.final
@@ -38,13 +35,10 @@ cdef class WordBuffer:
     cpdef int code(self, word) except -2
     cpdef int put_code(self, Py_ssize_t at, int code) except -1
     cpdef int put(self, Py_ssize_t at, word) except -1
-    @cython.locals(at=cython.Py_ssize_t)
     cpdef int fill(self, Py_ssize_t count, int code) except -1
-    cpdef drain(self, Py_ssize_t count)
-    cpdef forget(self)
 
 
-@cython.locals(count=cython.Py_ssize_t, out="unsigned char[::1]", i=cython.Py_ssize_t)
+@cython.locals(out="unsigned char[::1]")
 cpdef picked_bytes(const unsigned char[::1] values, const long long[::1] numbers)
 @cython.locals(count=cython.Py_ssize_t, ends="long long[::1]", out="long long[::1]",
     total=cython.longlong, n=cython.longlong, item=cython.longlong, at=cython.longlong,
@@ -72,12 +66,12 @@ cpdef bits_of_longs(const long long[::1] values)
     i=cython.Py_ssize_t)
 cpdef bits_of_codes(const int[::1] codes)
 
-@cython.locals(count=cython.Py_ssize_t, out="long long[::1]", i=cython.Py_ssize_t)
+@cython.locals(out="long long[::1]", i=cython.Py_ssize_t)
 cpdef differences(const long long[::1] offsets)
 @cython.locals(count=cython.Py_ssize_t, out="long long[::1]", total=cython.longlong,
     i=cython.Py_ssize_t)
 cpdef sums_up_to(const long long[::1] values)
-@cython.locals(out="long long[::1]", code=cython.int, i=cython.Py_ssize_t)
+@cython.locals(out="long long[::1]")
 cpdef add_word_sizes(sizes, const int[::1] codes, const long long[::1] word_sizes)
 @cython.locals(out="long long[::1]", i=cython.Py_ssize_t)
 cpdef add_list_sizes(sizes, const long long[::1] offsets, const long long[::1] up_to)

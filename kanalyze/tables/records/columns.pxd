@@ -4,20 +4,9 @@ cimport cython
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
 from kanalyze.kafka.records.batches cimport RecordBatch, RecordCursor
 
-cdef enum:
-    MAX_ROWS = 2048
-    MAX_BYTES = 8388608
-    HEADER_BYTES = 100
-    MIN_ROOM = 64
-    FIRST_PRINTABLE = 0x20
-    LAST_PRINTABLE = 0x7E
-    TAB = 0x09
-    LF = 0x0A
-    CR = 0x0D
-    DELETE = 0x7F
-    PLAIN = 0
-    UNDECIDED = 1
-    NO_TEXT = 2
+cdef int MAX_ROWS, MAX_BYTES, HEADER_BYTES, MIN_ROOM, FIRST_PRINTABLE, LAST_PRINTABLE, TAB, LF, CR
+cdef int DELETE, PLAIN, UNDECIDED, NO_TEXT
+
 
 cdef long long LARGEST_INT64
 
@@ -61,40 +50,32 @@ cdef class RecordColumns:
     cdef bint _is_full(self)
     cpdef begin(self, tuple cells, tuple more_cells=*, RecordBatch batch=*, assigned=*,
         bint is_assigned=*)
-    @cython.locals(count=cython.longlong, at=cython.Py_ssize_t, headers=tuple)
+    @cython.locals(count=cython.longlong)
     cpdef long long add_all(self, RecordCursor cursor, long long index, long long most) except -1
-    @cython.locals(at=cython.Py_ssize_t)
     cpdef add(self, long long index, record, control_type, found_in=*, bint hides_value=*)
     cpdef add_none(self)
     cpdef drain(self)
-    @cython.locals(sequence=cython.longlong)
     cdef int _put_numbers(self, Py_ssize_t at, long long index, long long offset) except -1
     cdef int _put_schema_ids(self, Py_ssize_t at, long long of_key, long long of_value) except -1
-    @cython.locals(has_facts=cython.bint)
     cdef _put_header_facts(self, Py_ssize_t at, tuple headers)
     cdef _put_known_headers(self, Py_ssize_t at, tuple headers)
     cdef int _put_ends(self, Py_ssize_t at) except -1
     cdef long long _assigned_offset(self, long long index) except? -7
     cdef int _put_sizes(self, Py_ssize_t at, long long key_bytes, long long value_bytes,
         long long headers) except -1
-    @cython.locals(size=cython.Py_ssize_t, kind=cython.int)
     cdef Py_ssize_t _put_text(self, WordBuffer text, WordBuffer encoding, Py_ssize_t at,
         bytes data) except -1
     @cython.locals(at=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef _put_header(self, bytes key, bytes value)
     @cython.locals(at=cython.Py_ssize_t)
     cdef Py_ssize_t _next_row(self) except -1
-    @cython.locals(first=cython.Py_ssize_t)
     cdef _end(self)
 
 
 cdef _fill(list buffers, Py_ssize_t column, tuple cells, Py_ssize_t first, Py_ssize_t end)
-@cython.locals(code=cython.int, at=cython.Py_ssize_t)
 cdef int _fill_words(WordBuffer buffer, Py_ssize_t first, Py_ssize_t end, word) except -1
-@cython.locals(at=cython.Py_ssize_t)
 cdef int _fill_ints(IntBuffer buffer, Py_ssize_t first, Py_ssize_t end, long long value) except -1
-@cython.locals(view="const unsigned char[::1]", at=cython.Py_ssize_t, byte=cython.uchar,
-    kind=cython.int)
+@cython.locals(view="const unsigned char[::1]")
 cdef int _kind_of(bytes data) except -1
 cdef long long _wrapped(a, b) except? -7
 
@@ -115,9 +96,8 @@ cdef class RecordFieldRows:
     cpdef bint add_to(self, RecordColumns columns) except *
     @cython.locals(batch=RecordBatch)
     cdef bint _begin_batch(self, RecordColumns columns) except *
-    @cython.locals(batch=RecordBatch, count=cython.longlong, is_secret=cython.bint)
+    @cython.locals(count=cython.longlong, is_secret=cython.bint)
     cdef bint _add_records(self, RecordColumns columns) except *
-    @cython.locals(batch=RecordBatch)
     cdef _end_batch(self, RecordColumns columns)
     cdef tuple _batch_cells(self, RecordBatch batch, timestamp_type, problem)
     cdef _aborted(self, RecordBatch batch)

@@ -26,19 +26,13 @@ from kanalyze.tables.columns.block import Lists, RowBlock, drained
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, buffers_of, ints_of, words_of
 from kanalyze.tables.records.values import AS_TEXT
 
-try:
-    import cython
-except ModuleNotFoundError:  # the stand-in for an environment without Cython
-    from kanalyze.common.compiled import cython
-
-if not cython.compiled:
-    MAX_ROWS = 2048
-    MAX_BYTES = 8 << 20  # approximate limit of keys, values and headers in a block
-    HEADER_BYTES = 100  # memory of a header in a row, besides its value
-    MIN_ROOM = 64
-    FIRST_PRINTABLE, LAST_PRINTABLE = 0x20, 0x7E
-    TAB, LF, CR, DELETE = 0x09, 0x0A, 0x0D, 0x7F
-    PLAIN, UNDECIDED, NO_TEXT = range(3)
+MAX_ROWS = 2048
+MAX_BYTES = 8 << 20  # approximate limit of keys, values and headers in a block
+HEADER_BYTES = 100  # memory of a header in a row, besides its value
+MIN_ROOM = 64
+FIRST_PRINTABLE, LAST_PRINTABLE = 0x20, 0x7E
+TAB, LF, CR, DELETE = 0x09, 0x0A, 0x0D, 0x7F
+PLAIN, UNDECIDED, NO_TEXT = range(3)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,11 +21,7 @@ cdef class _RequestRows:
     cdef list _cells, _items
     cdef object _offsets
 
-    @cython.locals(cells=list, capture=list, connection=list, number=list, broker_ip=list,
-        client_id=list, request_packets=list, response_packets=list)
     cpdef _RequestCells row(self, Py_ssize_t at)
-    @cython.locals(topics=list, topic_ids=list, partitions=list, sizes=list, offsets=list,
-        codes=list, n=cython.Py_ssize_t)
     cpdef list items(self, Py_ssize_t at)
 
 
@@ -58,10 +54,9 @@ cdef class RecordReader:
     cdef bint _reads_contents
     cdef dict _layouts, _topic_ids
 
-    @cython.locals(holder=_RecordsMessage, part=_PartitionRecords, parts=list, fields=list)
+    @cython.locals(part=_PartitionRecords)
     cdef list _fields(self, Exchange exchange, _RequestCells row, RecordColumns columns)
-    @cython.locals(layout=_MessageLayout, body=cython.Py_ssize_t, parts=list, row_partitions=dict,
-        partitions=list, part=_PartitionRecords)
+    @cython.locals(layout=_MessageLayout)
     cdef list _partitions(self, Exchange exchange, _RecordsMessage holder)
     cdef _PartitionRecords _part(self, _RecordsMessage holder, dict row_partitions, topic, topic_id, partition, bytes records)
     cdef _MessageLayout _make_layout(self, api_key, api_version, version)
@@ -72,9 +67,7 @@ cdef class RecordReader:
         _PartitionRecords part)
     cdef _fetched(self, Exchange exchange, _RecordsMessage holder, _PartitionRecords part)
     cpdef _transactions(self, Exchange exchange, _PartitionRecords part)
-    @cython.locals(message=Message)
     cdef bint _is_read_committed(self, Exchange exchange) except *
-    @cython.locals(part=_PartitionRecords)
     cdef _add_unread(self, _RecordsMessage holder, RecordColumns columns)
 
 
@@ -82,5 +75,4 @@ cdef bint _is_metadata(_PartitionRecords part) except *
 cdef dict _by_name(list items)
 cdef _RecordsMessage _records_message(Exchange exchange, _RequestCells row)
 cdef _RecordsMessage _other_message(Exchange exchange, _RequestCells row)
-@cython.locals(row=_RequestCells)
 cdef tuple _message_cells(_RecordsMessage holder, _PartitionRecords part)

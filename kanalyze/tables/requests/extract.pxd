@@ -8,12 +8,7 @@ from kanalyze.tables.requests.summaries cimport (BASE_OFFSET, BodyWalk, ERROR_CO
 from kanalyze.tables.requests.topics cimport NO_TOPIC, TopicTable
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API
 
-cdef enum:
-    OF_PRODUCE = 0
-    OF_FETCH = 1
-    OF_LIST_OFFSETS = 2
-    OF_OFFSET_FETCH = 9
-    OF_FIND_COORDINATOR = 10
+cdef int OF_PRODUCE, OF_FETCH, OF_LIST_OFFSETS, OF_OFFSET_FETCH, OF_FIND_COORDINATOR
 
 
 cdef class _Extractor:
@@ -34,28 +29,16 @@ cdef class Extractors:
     cdef PartitionColumns _requested, _responded, _both, _forgotten
     cdef dict _more
 
-    @cython.locals(extractor=_Extractor)
-    cpdef needed_fields(self, api_key, kind)
-    @cython.locals(extractor=_Extractor, summary=ExchangeSummary, request=Message, response=Message,
-        has_request=cython.bint, has_response=cython.bint)
+    @cython.locals(has_request=cython.bint, has_response=cython.bint)
     cpdef ExchangeSummary of_exchange(self, Exchange exchange)
     cdef ExchangeSummary _begin(self, int key)
-    @cython.locals(extractor=_Extractor, summary=ExchangeSummary, special_key=cython.int)
     cdef _combine(self, int key, bint has_request, bint has_response)
     @cython.locals(extractor=_Extractor)
     cdef _Extractor _of(self, api_key)
-    @cython.locals(requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns,
-        count=cython.Py_ssize_t, at=cython.Py_ssize_t, answer=cython.Py_ssize_t,
-        topic=cython.longlong, topic_id=cython.longlong)
     cdef _produce(self, ExchangeSummary summary, bint has_request)
-    @cython.locals(requested=PartitionColumns, responded=PartitionColumns, count=cython.Py_ssize_t,
-        at=cython.Py_ssize_t)
     cdef _fetch(self, ExchangeSummary summary, bint has_request)
-    @cython.locals(requested=PartitionColumns, responded=PartitionColumns, both=PartitionColumns,
-        partitions=PartitionColumns, names=dict, at=cython.Py_ssize_t, topic=cython.longlong,
-        topic_id=cython.longlong, before=cython.Py_ssize_t)
+    @cython.locals(at=cython.Py_ssize_t, topic=cython.longlong, topic_id=cython.longlong)
     cdef _each_once(self, ExchangeSummary summary)
-    @cython.locals(session_id=cython.longlong, epoch=cython.longlong, answered=cython.longlong)
     cdef _follow_session(self, ExchangeSummary summary)
 
 

@@ -56,7 +56,7 @@ if not cython.compiled:
     )
     from kanalyze.tables.requests.topics import NO_TOPIC
 
-    OF_PRODUCE, OF_FETCH, OF_LIST_OFFSETS, OF_OFFSET_FETCH, OF_FIND_COORDINATOR = 0, 1, 2, 9, 10
+OF_PRODUCE, OF_FETCH, OF_LIST_OFFSETS, OF_OFFSET_FETCH, OF_FIND_COORDINATOR = 0, 1, 2, 9, 10
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,26 +8,19 @@ from kanalyze.tables.requests.summaries cimport (BASE_OFFSET, ERROR_CODE, Exchan
     TOPIC_ID)
 from kanalyze.tables.requests.topics cimport FAILED, KeyTable, METADATA, TopicTable
 
+cdef int LOG_CELLS, DELAYED_UNTIL, LAST, SESSION, NEXT_EPOCH, SESSION_LAST
+cdef int CONNECTION_CELLS
+
 cdef enum:
     NO_WAIT_KNOWN = -1
+    MAX_LOG_ENDS = 4  # a remainder of a number that the compiler knows is no division
     NOT_KNOWN = -1
-    MAX_LOG_ENDS = 4
-    LOG_CELLS = 9
-    DELAYED_UNTIL = 0
-    LAST = 1
-    SESSION = 2
-    NEXT_EPOCH = 3
-    SESSION_LAST = 4
-    CONNECTION_CELLS = 5
 
 cdef long long _ANY_OFFSET, _LONGEST_NS, _TIMER_NS, _NS_PER_MS, _HIGHEST_EPOCH
 cdef long long _FINAL_EPOCH, _MAX_PARTITIONS, _MAX_CONNECTIONS, _MAX_SESSION_PARTITIONS
 
-@cython.locals(session=FetchSessionUpdate)
 cdef long long longest_wait(ExchangeSummary summary) except FAILED
-@cython.locals(partitions=PartitionColumns, index=cython.Py_ssize_t, topic=cython.longlong)
 cpdef bint is_replication(ExchangeSummary summary) except -1
-@cython.locals(between_ns=cython.longlong)
 cdef long long apart(long long late_ns, long long early_ns) noexcept
 
 
@@ -38,10 +31,8 @@ cdef class LogEnds:
 
     cdef Py_ssize_t find(self, long long connection, PartitionColumns partitions,
         Py_ssize_t index) except -2
-    @cython.locals(entry=cython.Py_ssize_t)
     cdef int learn(self, long long connection, PartitionColumns partitions, Py_ssize_t index,
         long long high_watermark, long long time_ns) except -1
-    @cython.locals(entry=cython.Py_ssize_t)
     cpdef Py_ssize_t entry(self, long long connection, long long topic, long long topic_id,
         long long partition) except -2
     cdef int _make_room(self) except -1
@@ -51,7 +42,6 @@ cdef class LogEnds:
     @cython.locals(at=cython.longlong, count=cython.longlong, number=cython.longlong,
         place=cython.longlong)
     cdef long long before(self, long long entry, long long time_ns) except FAILED
-    cpdef list ends(self, Py_ssize_t entry)
 
 
 @cython.final
@@ -70,14 +60,11 @@ cdef class LongPollDetector:
     cpdef int _set_session(self, long long at, long long session_id, long long next_epoch,
         long long last_ns) except -1
     cpdef member_limit_ms(self, connection, ExchangeSummary summary)
-    @cython.locals(wait_ms=cython.longlong, min_bytes=cython.longlong, is_replica=cython.bint,
-        quiet_ns=cython.longlong, at=cython.longlong, delayed_until=cython.longlong,
-        last_ns=cython.longlong, waited=cython.bint, is_full=cython.bint, index=cython.Py_ssize_t)
+    @cython.locals(at=cython.longlong, delayed_until=cython.longlong, last_ns=cython.longlong,
+        is_full=cython.bint, index=cython.Py_ssize_t)
     cpdef int fetch_waited(self, ExchangeSummary summary, long long connection,
         long long request_ns, long long response_ns, bint has_lost, long long lost_ns) except -2
-    @cython.locals(partitions=PartitionColumns, named=PartitionColumns, index=cython.Py_ssize_t,
-        code=cython.longlong, column=cython.int, has_offset=cython.bint, has_end=cython.bint,
-        absent_ns=cython.longlong, offset=cython.longlong)
+    @cython.locals(named=PartitionColumns, index=cython.Py_ssize_t)
     cdef int _read_news(self, ExchangeSummary summary, long long connection,
         long long quiet_ns) except -1
     @cython.locals(at=cython.longlong)
@@ -86,15 +73,14 @@ cdef class LongPollDetector:
     @cython.locals(at=cython.longlong)
     cdef int _add_end(self, Py_ssize_t index, long long high_watermark) except -1
     @cython.locals(number=cython.Py_ssize_t, index=cython.Py_ssize_t,
-        high_watermark=cython.longlong, known=cython.longlong, logs=LogEnds)
+        high_watermark=cython.longlong, known=cython.longlong)
     cdef int _add_higher(self, PartitionColumns partitions, long long connection,
         long long request_ns) except -1
-    @cython.locals(fetch=FetchSessionUpdate, entry=cython.Py_ssize_t, at=cython.longlong,
-        last_ns=cython.longlong, next_epoch=cython.longlong)
+    @cython.locals(entry=cython.Py_ssize_t, at=cython.longlong, last_ns=cython.longlong)
     cdef long long _follow_session(self, ExchangeSummary summary, long long connection,
         long long response_ns) except FAILED
     @cython.locals(latency_ns=cython.longlong, newest_ns=cython.longlong, number=cython.Py_ssize_t,
-        quiet_ns=cython.longlong, known_ns=cython.longlong, known=cython.longlong, logs=LogEnds)
+        quiet_ns=cython.longlong, known_ns=cython.longlong, known=cython.longlong)
     cdef bint _waited_itself(self, long long request_ns, long long response_ns,
         long long max_wait_ms, bint is_full) except -1
     cpdef waited_for_updates(self, stream, request_ns, response_ns, delivery, lost_ns=*)
@@ -107,9 +93,9 @@ cdef class FetchSession:
     cdef readonly KeyTable keys
     cdef public long long changes
 
-    @cython.locals(grown=cython.Py_ssize_t, index=cython.Py_ssize_t, entry=cython.Py_ssize_t)
+    @cython.locals(grown=cython.Py_ssize_t)
     cdef Py_ssize_t change(self, PartitionColumns added, PartitionColumns forgotten) except? -7
-    @cython.locals(grown=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    @cython.locals(grown=cython.Py_ssize_t)
     cdef Py_ssize_t add(self, PartitionColumns added) except -1
 
 
@@ -123,15 +109,13 @@ cdef class FetchSessions:
     cdef Py_ssize_t _most_sessions, _most_partitions, _partitions
 
     cpdef FetchSession follow(self, long long connection, FetchSessionUpdate fetch)
-    @cython.locals(session=FetchSession)
     cdef _begin(self, long long connection, long long session_id, PartitionColumns named)
-    @cython.locals(removed=cython.Py_ssize_t)
     cdef _put(self, long long connection, long long session_id, FetchSession session)
     cdef _use(self, FetchSession session)
-    @cython.locals(session=FetchSession, entry=cython.Py_ssize_t)
+    @cython.locals(session=FetchSession)
     cdef FetchSession _incremental(self, long long connection, FetchSessionUpdate fetch)
-    @cython.locals(session=FetchSession, entry=cython.Py_ssize_t)
+    @cython.locals(session=FetchSession)
     cdef _forget(self, long long connection, long long session_id)
-    @cython.locals(session=FetchSession, entry=cython.Py_ssize_t, used=cython.longlong,
-        connection=cython.longlong, session_id=cython.longlong)
+    @cython.locals(session=FetchSession, used=cython.longlong, connection=cython.longlong,
+        session_id=cython.longlong)
     cdef _drop_oldest(self)

@@ -95,10 +95,11 @@ if not cython.compiled:
 
     NO_WAIT_KNOWN = NOT_KNOWN = -1
     MAX_LOG_ENDS = 4
-    LOG_CELLS = 9  # how many ends a log had; time and high watermark of the last, at number % 4
-    # Of a connection: until when its last fetch was delayed, when the last response came; its fetch
-    # session, the next epoch, and when the last response came: -1 for a session that is not known.
-    DELAYED_UNTIL, LAST, SESSION, NEXT_EPOCH, SESSION_LAST, CONNECTION_CELLS = range(6)
+
+LOG_CELLS = 9  # how many ends a log had; time and high watermark of the last, at number % 4
+# Of a connection: until when its last fetch was delayed, when the last response came; its fetch
+# session, the next epoch, and when the last response came: -1 for a session that is not known.
+DELAYED_UNTIL, LAST, SESSION, NEXT_EPOCH, SESSION_LAST, CONNECTION_CELLS = range(6)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable

@@ -52,9 +52,7 @@ cdef class RowAssembler:
     cdef IntBuffer _record_count, _record_bytes, _waited
     cdef WordBuffer _anomaly
 
-    cdef _name_columns(self)
-    @cython.locals(at=cython.Py_ssize_t, request=Message, response=Message, api=RowApi,
-        peers=RowPeers, summary=ExchangeSummary, session=FetchSession)
+    @cython.locals(at=cython.Py_ssize_t)
     cpdef add(self, Exchange exchange)
     cdef _put_head(self, Py_ssize_t at, RowApi api, Exchange exchange)
     @cython.locals(items=cython.Py_ssize_t)
@@ -62,25 +60,17 @@ cdef class RowAssembler:
     @cython.locals(index=cython.Py_ssize_t)
     cpdef Py_ssize_t add_until_full(self, list exchanges, Py_ssize_t first) except -1
     cpdef ExchangeSummary summary(self, Exchange exchange)
-    @cython.locals(sent_ns=cython.longlong, answered_ns=cython.longlong, began_ns=cython.longlong,
-        ended_ns=cython.longlong)
     cdef _put_messages(self, Py_ssize_t at, Message request, Message response)
     cdef _put_errors(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
     @cython.locals(with_bytes=cython.Py_ssize_t, count=cython.longlong, size=cython.longlong,
-        is_counted=cython.bint, is_read=cython.bint, partitions=PartitionColumns,
-        index=cython.Py_ssize_t)
+        is_read=cython.bint, index=cython.Py_ssize_t)
     cdef _put_sums(self, Py_ssize_t at, RowApi api, ExchangeSummary summary, Message response)
-    @cython.locals(is_within=cython.bint, was_held=cython.int, long_polls=LongPollDetector)
     cdef _put_waited(self, Py_ssize_t at, Exchange exchange, long long serial, RowApi api,
         ExchangeSummary summary, Message request, Message response)
-    cdef _make_row_room(self, Py_ssize_t rows)
     cdef bint _has_many_words(self) except *
-    cdef _forget_words(self)
-    cdef _forget_topics(self)
 
 
-@cython.locals(request_ns=cython.longlong, response_ns=cython.longlong, has_lost=cython.bint,
-    lost_ns=cython.longlong, is_read=cython.bint)
+@cython.locals(has_lost=cython.bint, lost_ns=cython.longlong, is_read=cython.bint)
 cdef int _was_held_back(LongPollDetector long_polls, Exchange exchange, long long serial,
     RowApi api, ExchangeSummary summary, Message request, Message response) except -2
 cdef long long _nearest(long long late_ns, long long early_ns) except? -1

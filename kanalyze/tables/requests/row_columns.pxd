@@ -13,6 +13,8 @@ from kanalyze.tables.requests.summaries cimport (BASE_OFFSET, CELLS, CODEC, ERRO
     RECORD_COUNT, TOPIC, TOPIC_ID)
 from kanalyze.tables.requests.topics cimport FAILED, KEY_CELLS, KeyTable, NO_TOPIC, TopicTable
 
+cdef int NEAR_NS, MIN_RATIO, MAX_LATE_NS
+
 cdef class RowPeers:
     cdef long long serial
     cdef int connection
@@ -43,9 +45,7 @@ cdef class PeersWriter:
 
     @cython.locals(cells=RowPeers)
     cdef RowPeers put(self, Py_ssize_t at, Peers peers)
-    @cython.locals(cells=RowPeers)
     cdef RowPeers _look_up(self, Peers peers)
-    cdef forget(self)
 
 
 cdef class RowApi:
@@ -65,8 +65,7 @@ cdef class ApiDirectory:
     cdef int _last_key
     cdef object _last_wire
 
-    cdef forget(self)
-    @cython.locals(apis=dict, api=RowApi, last=RowApi)
+    @cython.locals(api=RowApi)
     cdef RowApi of(self, Exchange exchange)
     cdef RowApi _new(self, wire, api_key)
     cdef int error_name_code(self, RowApi api, code) except -2
@@ -77,8 +76,7 @@ cdef class FieldWriter:
     cdef long long[::1] _number_fields, _text_fields
     cdef list _number_buffers, _text_buffers
 
-    @cython.locals(known=cython.longlong, index=cython.Py_ssize_t, field=cython.longlong,
-        ints=IntBuffer, words=WordBuffer)
+    @cython.locals(known=cython.longlong, field=cython.longlong, ints=IntBuffer, words=WordBuffer)
     cdef put(self, Py_ssize_t at, ExchangeSummary summary)
 
 
@@ -104,7 +102,6 @@ cdef class TopicLookup:
     cdef refresh(self)
     @cython.locals(number=cython.longlong)
     cdef long long number(self, long long topic, long long topic_id) except FAILED
-    cdef forget(self)
 
 
 cdef class ErrorWriter(ListWriter):
@@ -113,7 +110,6 @@ cdef class ErrorWriter(ListWriter):
     cdef IntBuffer _partition, _code
     cdef WordBuffer _name
 
-    @cython.locals(at=cython.Py_ssize_t)
     cdef put(self, topic, topic_id, partition, code, name)
 
 
@@ -128,18 +124,13 @@ cdef class PartitionWriter(ListWriter):
     cdef long long[::1] _topic_codes, _topic_id_codes
     cdef int[::1] _codec_codes
 
-    cdef forget(self)
-    @cython.locals(at=cython.Py_ssize_t, index=cython.Py_ssize_t, begin=cython.Py_ssize_t,
-        columns=cython.longlong)
+    @cython.locals(index=cython.Py_ssize_t, begin=cython.Py_ssize_t, columns=cython.longlong)
     cdef put_all(self, PartitionColumns partitions)
-    @cython.locals(keys=KeyTable, room=cython.Py_ssize_t, listed=cython.Py_ssize_t,
-        most=cython.Py_ssize_t, named=cython.Py_ssize_t, entry=cython.Py_ssize_t,
-        at=cython.longlong, topic=cython.longlong, topic_id=cython.longlong,
-        partition=cython.longlong)
+    @cython.locals(room=cython.Py_ssize_t, listed=cython.Py_ssize_t, most=cython.Py_ssize_t,
+        named=cython.Py_ssize_t, entry=cython.Py_ssize_t, at=cython.longlong, topic=cython.longlong,
+        topic_id=cython.longlong, partition=cython.longlong)
     cdef put_session(self, FetchSession session, PartitionColumns partitions)
-    @cython.locals(at=cython.Py_ssize_t)
     cdef Py_ssize_t _put_topic(self, long long topic, long long topic_id) except -1
-    @cython.locals(code=cython.int)
     cdef int _codec_code(self, long long codec) except -2
     cdef int _topic_code(self, long long topic) except -2
     cdef int _topic_id_code(self, long long topic_id) except -2
@@ -153,19 +144,12 @@ cdef class PacketNumbers:
 
     cpdef number(self, Py_ssize_t count)
 
-    @cython.locals(requests=IntBuffer, responses=IntBuffer, firsts="long long[::1]",
-        shifts="long long[::1]", codes="long long[::1]", at=cython.Py_ssize_t,
-        run=cython.Py_ssize_t, last=cython.Py_ssize_t, code=cython.longlong, none=cython.longlong)
+    @cython.locals(firsts="long long[::1]", shifts="long long[::1]", codes="long long[::1]",
+        run=cython.Py_ssize_t, code=cython.longlong, none=cython.longlong)
     cdef bint _number_runs(self, Py_ssize_t count, long long low, long long high) except -1
 
-    @cython.locals(buffer=IntBuffer, at=cython.Py_ssize_t)
     cdef _number_each(self, Py_ssize_t count)
 
-
-cdef enum:
-    NEAR_NS = 1000000
-    MIN_RATIO = 4
-    MAX_LATE_NS = 100000000
 
 cdef long long _FAR_NS
 
@@ -182,13 +166,11 @@ cdef class PartsWriter:
         is_within=cython.bint)
     cdef bint put_wait(self, Py_ssize_t at, Message request, Message response,
         long long limit_ns) except -1
-    @cython.locals(path=NetworkPath, to_broker=RoundTripHistory, to_client=RoundTripHistory,
-        broker_ns=cython.longlong, client_ns=cython.longlong, is_ended=cython.bint,
-        retransmitted=cython.longlong)
+    @cython.locals(to_broker=RoundTripHistory, to_client=RoundTripHistory,
+        broker_ns=cython.longlong, client_ns=cython.longlong, is_ended=cython.bint)
     cdef put(self, Py_ssize_t at, RowPeers peers, Exchange exchange, Message request,
         Message response)
-    @cython.locals(is_ended=cython.bint, first=cython.longlong, last=cython.longlong,
-        span_ns=cython.longlong, retransmitted=cython.longlong, zero_windows=cython.longlong)
+    @cython.locals(is_ended=cython.bint)
     cdef long long _put_counts(self, Py_ssize_t at, NetworkPath path, Message request,
         Message response) except? FAILED
     @cython.locals(unexplained_ns=cython.longlong, network_ns=cython.longlong,

@@ -108,9 +108,9 @@ if not cython.compiled:
     )
     from kanalyze.tables.requests.topics import KEY_CELLS, NO_TOPIC
 
-    NEAR_NS = 1_000_000
-    MIN_RATIO = 4
-    MAX_LATE_NS = 100_000_000  # a busy broker ends a wait some 10 to 50 ms late
+NEAR_NS = 1_000_000
+MIN_RATIO = 4
+MAX_LATE_NS = 100_000_000  # a busy broker ends a wait some 10 to 50 ms late
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

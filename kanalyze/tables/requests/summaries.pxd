@@ -65,22 +65,14 @@ cdef class PartitionColumns:
     @cython.locals(to=cython.Py_ssize_t, column=cython.int)
     cdef Py_ssize_t copy(self, PartitionColumns other, Py_ssize_t at) except -1
     cdef Py_ssize_t index_of(self, PartitionColumns other, Py_ssize_t at, Py_ssize_t within) except -2
-    @cython.locals(index=cython.Py_ssize_t)
     cdef Py_ssize_t index_of_key(self, long long topic, long long topic_id, long long partition,
         Py_ssize_t within) except -2
-    @cython.locals(index=cython.Py_ssize_t)
     cdef int _note_first(self, Py_ssize_t within) except -1
-    @cython.locals(topic=cython.longlong, topic_id=cython.longlong, partition=cython.longlong,
-        entry=cython.Py_ssize_t)
     cdef Py_ssize_t entry_in(self, KeyTable keys, long long first, Py_ssize_t at,
         bint adds) except -2
     cdef Py_ssize_t note_all(self) except -1
-    @cython.locals(entry=cython.Py_ssize_t)
     cdef Py_ssize_t noted(self, long long topic, long long topic_id, long long partition) except -2
-    @cython.locals(entry=cython.Py_ssize_t)
     cdef int note(self, long long topic, long long topic_id, Py_ssize_t index) except -1
-    cpdef tuple key_of(self, Py_ssize_t at)
-    @cython.locals(at=cython.Py_ssize_t)
     cpdef add_partition(self, summary)
 
 
@@ -178,46 +170,37 @@ cdef class BodyWalk:
 
     cpdef read(self, EncodedFields encoded, ExchangeSummary summary, PartitionColumns partitions,
         PartitionColumns forgotten)
-    @cython.locals(plan=_StructPlan, code=cython.longlong)
     cdef int read_cells(self, Shape shape, Tape tape, long long at, long long arena_at,
         ExchangeSummary summary, PartitionColumns partitions, PartitionColumns forgotten) except -1
     cdef _StructPlan _plan_of(self, Shape shape)
-    @cython.locals(first=cython.Py_ssize_t, before=cython.Py_ssize_t, code=cython.longlong,
-        end=cython.longlong, has_topic=cython.bint)
+    @cython.locals(first=cython.Py_ssize_t, has_topic=cython.bint)
     cdef long long _struct(self, _StructPlan plan, long long topic, long long topic_id,
         long long partition, bint in_partition) except? FAILED
     @cython.locals(at=cython.longlong, index=cython.Py_ssize_t, count=cython.longlong,
         place=cython.Py_ssize_t, _i=cython.longlong)
     cdef int _read_values(self, _StructPlan plan, Py_ssize_t first) except -1
-    @cython.locals(role=cython.int, kind=cython.int)
     cdef inline long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
-    @cython.locals(kind=cython.int, count=cython.longlong, inner=Shape, _i=cython.longlong)
     cdef long long _after(self, Shape shape, long long at) except FAILED
-    @cython.locals(inner=Shape, count=cython.longlong, _i=cython.longlong)
+    @cython.locals(inner=Shape)
     cdef long long _after_struct(self, Shape shape, long long at) except FAILED
-    @cython.locals(size=cython.longlong)
     cdef long long _topic_at(self, long long at) except FAILED
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef str _text_at(self, long long at)
     cdef int _add_topic(self, _StructPlan plan, Py_ssize_t before, long long topic,
         long long topic_id, long long code) except -1
-    @cython.locals(partitions=PartitionColumns, at=cython.Py_ssize_t)
     cdef int _add_partition(self, _StructPlan plan, long long topic, long long topic_id) except -1
-    @cython.locals(role=cython.int, partitions=PartitionColumns, place=cython.Py_ssize_t,
-        index=cython.Py_ssize_t, at=cython.longlong, value=cython.longlong)
+    @cython.locals(role=cython.int, index=cython.Py_ssize_t, at=cython.longlong,
+        value=cython.longlong)
     cdef int _read_nested(self, _StructPlan plan, Py_ssize_t first, long long topic,
         long long topic_id, long long partition, bint in_partition, bint has_errors) except -1
-    @cython.locals(nested=_StructPlan, kind=cython.int, count=cython.longlong, _i=cython.longlong)
+    @cython.locals(nested=_StructPlan)
     cdef inline int _below(self, _StructPlan plan, Py_ssize_t index, long long topic,
         long long topic_id, long long partition, bint in_partition) except -1
-    @cython.locals(partitions=PartitionColumns, index=cython.Py_ssize_t, at=cython.longlong,
-        count=cython.longlong, place=cython.Py_ssize_t, name=cython.longlong, _i=cython.longlong)
+    @cython.locals(index=cython.Py_ssize_t, at=cython.longlong, count=cython.longlong,
+        _i=cython.longlong)
     cdef int _lists(self, _StructPlan plan, Py_ssize_t first, int role, long long topic,
         long long topic_id) except -1
-    @cython.locals(partitions=PartitionColumns, size=cython.longlong, flags=cython.longlong,
-        column=cython.int)
     cdef inline int _add_records(self, Py_ssize_t index, long long at, long long offset) except -1
     cdef _set_absent(self, _StructPlan plan)
     cdef _set_text(self, int field, text)
-    @cython.locals(summary=ExchangeSummary)
     cdef _read_rare(self, int role, long long at)

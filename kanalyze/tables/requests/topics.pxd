@@ -4,12 +4,12 @@ cimport cython
 from kanalyze.kafka.codec.machine cimport doubled
 from kanalyze.kafka.codec.values cimport Texts
 
+cdef int CACHED, MIN_SLOTS
+
 cdef enum:
     FAILED = -2  # a literal in a final class becomes a wrong literal of C (Cython 3.3.1)
     NO_TOPIC = -1
     METADATA = 1
-    CACHED = 4096
-    MIN_SLOTS = 16
     KEY_CELLS = 4
 
 cdef unsigned long long MIX_ONE, MIX_OTHER, LOW_64_BITS, SEED
@@ -30,7 +30,6 @@ cdef class KeyTable:
     cpdef Py_ssize_t add(self, long long first, long long topic, long long topic_id,
         long long partition) except -2
     cpdef remove(self, Py_ssize_t entry)
-    @cython.locals(slot=cython.Py_ssize_t)
     cpdef clear(self)
     @cython.locals(at=cython.longlong, mask=cython.longlong, slot=cython.longlong)
     cdef int _place(self, Py_ssize_t entry) except -1
@@ -60,13 +59,13 @@ cdef class TopicTable:
 
     cdef _begin(self)
     cpdef clear(self)
-    @cython.locals(mixed=cython.ulonglong, i=cython.longlong, slot=cython.longlong, number=cython.longlong)
+    @cython.locals(mixed=cython.ulonglong, slot=cython.longlong, number=cython.longlong)
     cdef long long number(self, const unsigned char[::1] data, long long begin,
         long long size) except FAILED
     @cython.locals(at=cython.longlong, i=cython.longlong)
     cdef bint _is_at(self, long long number, const unsigned char[::1] data, long long begin,
         long long size) except -1
-    @cython.locals(number=cython.longlong, at=cython.longlong, i=cython.longlong)
+    @cython.locals(at=cython.longlong, i=cython.longlong)
     cdef long long _looked_up(self, const unsigned char[::1] data, long long begin,
         long long size) except FAILED
     cpdef long long number_of(self, name) except FAILED

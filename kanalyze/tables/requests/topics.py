@@ -25,9 +25,10 @@ if not cython.compiled:
 
     NO_TOPIC = -1  # in place of the number of a topic's name
     METADATA = 1  # the number of the log of metadata: of its name, and of its id
-    CACHED = 4096
-    MIN_SLOTS = 16
     KEY_CELLS = 4
+
+CACHED = 4096
+MIN_SLOTS = 16
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

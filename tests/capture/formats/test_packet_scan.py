@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import struct
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kanalyze
 from kanalyze.capture import file_metadata
 from kanalyze.capture.formats import packet_scan, parser
 from kanalyze.capture.formats.packet_scan import ColumnMaker, Stop
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-FOLDER = Path(kanalyze.__file__).parent / "capture"
 OPTIONS = st.lists(
     st.tuples(st.sampled_from([1, 1, 2, 4, 2988]), st.binary(max_size=9)), max_size=5
 )
@@ -47,34 +43,6 @@ def of_kind(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     with uncompiled() as modules:
         pass
     yield modules["kanalyze.capture.formats.packet_scan"]
-
-
-def constants() -> dict[str, int]:
-    """The constants of the C types."""
-    text = (FOLDER / "formats/packet_scan.pxd").read_text()
-    lines = re.findall(r"^    (\w+) = (-?\d+)$", text, re.MULTILINE)
-    return {name: int(value) for name, value in lines}
-
-
-def test_every_constant_of_c_is_that_of_python():
-    with uncompiled() as modules:
-        plain = vars(modules["kanalyze.capture.formats.packet_scan"])
-    assert {name: plain[name] for name in constants()} == constants()
-
-
-def test_constants_shared_with_other_modules_are_equal():
-    for module in (parser, file_metadata):
-        shared = constants().keys() & vars(module).keys()
-        assert shared
-        assert {name: vars(module)[name] for name in shared} == {
-            name: constants()[name] for name in shared
-        }
-
-
-def test_the_reasons_to_stop_have_the_numbers_of_c():
-    names = ("END", "FULL", "AT_SECTION", "AT_BLOCK", "SHORT", "WRONG")
-    reasons = [value for name, value in vars(Stop).items() if name.isupper()]
-    assert [constants()[name] for name in names] == reasons
 
 
 def test_both_are_compiled_modules():

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 import kanalyze
-from kanalyze.kafka.session.states import StreamState
 from tests.support.uncompiled import uncompiled
 
 ROOT = Path(kanalyze.__file__).parent
 MODULES = (
     "kanalyze.kafka.session.correlation",
     "kanalyze.kafka.session.exchange",
-    "kanalyze.kafka.session.exchange_builder",
     "kanalyze.kafka.session.decode_plans",
     "kanalyze.kafka.session.whole_messages",
     "kanalyze.kafka.framing.frame",
@@ -36,8 +34,3 @@ def test_every_constant_of_c_is_the_same_in_python(name: str) -> None:
     with uncompiled() as modules:
         python_constants = vars(modules[name])
     assert {constant: python_constants[constant] for constant in constants} == constants
-
-
-def test_the_states_that_c_knows_are_those_of_the_table() -> None:
-    constants = constants_of("kanalyze.kafka.session.exchange_builder")
-    assert {name: StreamState[name] for name in constants} == constants

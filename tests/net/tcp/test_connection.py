@@ -8,11 +8,10 @@ import pytest
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.streams import Segments
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.tcp.connection import HalfOpenConnection, OpenConnection
+from kanalyze.net.tcp.connection import HalfOpenConnection, OpenConnection, TimedSegments
 from kanalyze.net.tcp.limits import ReassemblyLimits
 from kanalyze.net.tcp.reassembly import Reassembler
 from kanalyze.net.tcp.segment_iterator import IS_COPY, IS_ZERO_WINDOW, Segment
-from kanalyze.net.tcp.tcp_metrics import TimedSegments
 from tests.support.cases import for_each
 from tests.support.measuring import figures, measured, numbered
 from tests.support.packets import (

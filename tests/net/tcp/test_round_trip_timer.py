@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kanalyze.model.tcp import RoundTrips
-from kanalyze.net.tcp.tcp_metrics import MAX_TIMED_SEGMENTS, RoundTripTimer, TimedSegments
+from kanalyze.net.tcp.connection import MAX_TIMED_SEGMENTS, RoundTripTimer, TimedSegments
 from tests.support.cases import for_each
 from tests.support.measuring import at, measured, numbered
 from tests.support.packets import ACK, FIN, RST, SYN
