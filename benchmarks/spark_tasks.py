@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.errors import BenchmarkError, run_main
-from kanalyze.batch.archive.blocks import CONTROL_FIELDS, load_report
+from kanalyze.batch.archive.blocks import from_arrow_stream, load_report
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread
 from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuilding
 from kanalyze.batch.run_plan import Settings
@@ -24,7 +24,6 @@ from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.splits import plan_splits
-from kanalyze.spark.archive import SparkYields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +60,6 @@ def take(captures: Sequence[Path], buckets: int) -> Took:
             prunes_payload=True,
             others=OTHER_TABLES,
             block_folder=folder,
-            yields=SparkYields(),
         )
         splits = [split for capture in captures for split in _splits(capture)]
         began = time.perf_counter()
@@ -90,8 +88,9 @@ def _splits(capture: Path) -> list[Split]:
 
 
 def _count(found: pa.RecordBatch) -> int:
-    """Return how many rows a batch has; what stands beside rows is none."""
-    return found.column(CONTROL_FIELDS[0].name).null_count
+    """Return how many requests a task told with a batch."""
+    kind, _, data = (column[0].as_py() for column in found.columns)
+    return sum(map(len, from_arrow_stream(data))) if kind == "requests" else 0
 
 
 def main() -> None:

@@ -25,21 +25,17 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.batch.archive.blocks import (
-    CONTROL_FIELDS,
     READ_SCHEMA,
-    control_row,
+    TOLD_SCHEMA,
     dump_report,
-    files_row,
     from_arrow_stream,
     load_report,
-    to_arrow_stream,
-    with_control_columns,
+    told_files,
+    told_row,
 )
 from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.batch.archive.row_sink import (
-    OPEN_CONNECTIONS,
     anomalies_of_packets,
-    numbered,
     write_anomalies,
 )
 from kanalyze.batch.archive.tasks import (
@@ -53,13 +49,12 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker, arrays_of
 from kanalyze.spark.failures import Work
-from kanalyze.spark.schema import arrow_schema, as_spark, spark_schema
+from kanalyze.spark.schema import as_spark, spark_schema
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.tables import TABLES
-from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -68,15 +63,12 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.capture.splits import Split
-    from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.columns import Column
-    from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.filters import RowFilter
 
 __all__ = [
     "ArchiveSegments",
     "RebuiltConnections",
-    "YieldedRows",
     "anomaly_table",
     "frame_of_anomalies",
     "new_block_folder",
@@ -85,79 +77,6 @@ __all__ = [
     "results_of_tasks",
     "write_anomalies_of_packets",
 ]
-
-_PENDING_BYTES: Final = 1 << 20
-"""Size at which rows of another table are sent, in one control row."""
-
-
-class SparkYields(NamedTuple):
-    """A :class:`~kanalyze.batch.archive.row_sink.YieldsRows` for Spark."""
-
-    def sink(self, columns: Sequence[Column], others: frozenset[str], bucket: int) -> YieldedRows:
-        """Return the sink for the rows of a bucket: columns of requests, and other tables."""
-        return YieldedRows(columns, others, bucket)
-
-    def rows(self, batch: pa.RecordBatch, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-        """Yield rows of one table."""
-        return map(with_control_columns, as_spark(batch, columns))
-
-
-class YieldedRows:
-    """A :class:`~kanalyze.batch.archive.row_sink.BucketSink` that yields all rows."""
-
-    def __init__(
-        self,
-        columns: Sequence[Column],
-        others: Collection[str],
-        bucket: int,
-    ) -> None:
-        """Buffer nothing yet.
-
-        Args:
-            columns: the columns of requests.
-            others: the other tables to yield; if there are any, requests have their numbers.
-            bucket: the bucket's number.
-        """
-        self._columns = columns
-        self._maker = BatchMaker(columns)
-        self._schema = arrow_schema(columns)
-        self._bucket = bucket
-        self._makers = {name: BatchMaker(TABLES[name].columns) for name in sorted(others)}
-        self._pending: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._makers}
-
-    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
-        """Return a control row."""
-        return control_row(self._schema, kind, self._bucket, data)
-
-    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
-        """Yield requests, and rows of each other table when enough of them are pending."""
-        for block in rows.requests:
-            selected = numbered(block, rows.first_id) if self._makers else block
-            for batch in as_spark(self._maker.of_block(selected), self._columns):
-                yield with_control_columns(batch)
-        for name, block in rows.blocks():
-            if name in self._makers:
-                self._pending[name] += self._batches(name, block)
-                if sum(batch.nbytes for batch in self._pending[name]) >= _PENDING_BYTES:
-                    yield self._flush(name)
-
-    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
-        """Yield the pending rows of other tables, then these."""
-        for name, batches in self._pending.items():
-            if batches:
-                yield self._flush(name)
-        if rows and "connections" in self._makers:
-            block = RowBlock.of_rows(rows, TABLES["connections"].columns)
-            batches = list(self._batches("connections", block))
-            yield self.control(OPEN_CONNECTIONS, to_arrow_stream(batches))
-
-    def _batches(self, name: str, block: RowBlock) -> Iterator[pa.RecordBatch]:
-        return as_spark(self._makers[name].of_block(block), TABLES[name].columns)
-
-    def _flush(self, name: str) -> pa.RecordBatch:
-        batches, self._pending[name] = self._pending[name], []
-        return self.control(name, to_arrow_stream(batches))
-
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -201,8 +120,6 @@ class ArchiveSegments:
             most_tasks: the number of tasks among which buckets are divided; None for one each.
         """
         job = with_keys(self.job if job is None else job, self.read_summary.keyed)
-        if job.staging is None:
-            job = job._replace(yields=SparkYields())
         names = {**self.read_summary.topic_names, **(names or {})}
         folder = self.job.block_folder or ""
         rebuild = rebuilding(job, self.read_summary, folder, self._groups)
@@ -254,13 +171,12 @@ class RebuiltConnections:
         self.job = job
         self._names = dict(names)
         while True:
-            schema = _nullable(pa.schema([*arrow_schema(job.columns), *CONTROL_FIELDS]))
             run = partial(_rebuild_buckets, rebuild, self._names)
-            rows = buckets.mapInArrow(Work(run), from_arrow_schema(schema))
-            self._rows_and_reports = rows.persist(_STORAGE_LEVEL)
+            told = buckets.mapInArrow(Work(run), from_arrow_schema(TOLD_SCHEMA))
+            self._told = told.persist(_STORAGE_LEVEL)
             # In one query, so that reports and files are of the same attempts of tasks.
-            reports_and_files = self._rows_and_reports.where("_kind in ('report', 'files')")
-            collected = reports_and_files.select("_kind", "_data").collect()
+            reports_and_files = self._told.where("kind in ('report', 'files')")
+            collected = reports_and_files.select("kind", "data").collect()
             self.summary = RebuildSummary(
                 [load_report(data) for kind, data in collected if kind == "report"]
             )
@@ -273,7 +189,8 @@ class RebuiltConnections:
             if not missing:
                 break
             self._names.update(missing)
-            self._rows_and_reports.unpersist()
+            self._told.unpersist()
+        self._rows: DataFrame | None = None
 
     @property
     def states(self) -> DataFrame:
@@ -281,23 +198,29 @@ class RebuiltConnections:
 
         Columns ``bucket`` and ``data``.
         """
-        states = self._rows_and_reports.where("_kind = 'state'")
-        return states.select(F.col("_bucket").alias("bucket"), F.col("_data").alias("data"))
+        return self._told.where("kind = 'state'").select("bucket", "data")
 
     @property
     def rows(self) -> DataFrame:
-        """The rows; with their numbers, ``request_id``, if the job makes other tables too."""
-        names = [column.name for column in self.job.columns]
-        return self._rows_and_reports.where(F.col("_kind").isNull()).select(*names)
+        """The rows of the plan's table, which Spark caches when they are first used.
+
+        Requests have their numbers, ``request_id``, if the job makes other tables too.
+        """
+        if self._rows is None:
+            self._rows = self._of_streams(self.job.plan.table, self.job.columns)
+            self._rows = self._rows.persist(_STORAGE_LEVEL)
+        return self._rows
 
     def table(self, name: str, kind: str | None = None) -> DataFrame:
         """Return the rows of another table that the job makes.
 
-        Only for a job without a staging folder. ``kind`` is the kind of the table's control rows;
-        None if that is ``name``.
+        Only for a job without a staging folder. ``kind`` is what tasks call them; None if that is
+        ``name``.
         """
-        columns = TABLES[name].columns
-        streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
+        return self._of_streams(kind or name, TABLES[name].columns)
+
+    def _of_streams(self, kind: str, columns: Sequence[Column]) -> DataFrame:
+        streams = self._told.where(F.col("kind") == kind).select("data")
         return streams.mapInArrow(Work(partial(_from_streams, columns)), spark_schema(columns))
 
     def others(self) -> dict[str, DataFrame]:
@@ -306,7 +229,9 @@ class RebuiltConnections:
 
     def close(self) -> None:
         """Remove the rows from Spark's cache."""
-        self._rows_and_reports.unpersist()
+        self._told.unpersist()
+        if self._rows is not None:
+            self._rows.unpersist()
 
 
 def _buckets(spark: SparkSession, count: int, tasks: int, states: DataFrame | None) -> DataFrame:
@@ -432,12 +357,12 @@ def results_of_tasks(
     """Return what ``work`` returns for each item, in a task for each."""
 
     def run(item: _Item) -> Iterator[pa.RecordBatch]:
-        yield control_row(pa.schema([]), "result", -1, dump_report(work(item)))
+        yield told_row("result", -1, dump_report(work(item)))
 
     if not items:
         return []
-    rows = _each_in_a_task(spark, run, items, pa.schema(CONTROL_FIELDS))
-    return [load_report(row[0]) for row in rows.select("_data").collect()]
+    rows = _each_in_a_task(spark, run, items, TOLD_SCHEMA).select("data")
+    return [load_report(row[0]) for row in rows.collect()]
 
 
 class _Reports(NamedTuple):
@@ -454,10 +379,6 @@ def _reports(told: DataFrame) -> _Reports:
         [load_report(data) for kind, data in rows if kind == "report"],
         [group for kind, data in rows if kind == "groups" for group in load_report(data)],
     )
-
-
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([field.with_nullable(True) for field in schema])
 
 
 def anomaly_table(
@@ -499,11 +420,11 @@ def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         streams = _packet_anomalies(batches)
-        yield files_row(write_anomalies(packets_before, row_filter, staging, streams))
+        yield told_files(write_anomalies(packets_before, row_filter, staging, streams))
 
-    schema = from_arrow_schema(pa.schema(CONTROL_FIELDS))
-    collected = captured.anomaly_streams().mapInArrow(Work(write), schema).select("_data").collect()
-    return [file for row in collected for file in load_report(row[0])]
+    schema = from_arrow_schema(TOLD_SCHEMA)
+    files = captured.anomaly_streams().mapInArrow(Work(write), schema).select("data")
+    return [file for row in files.collect() for file in load_report(row[0])]
 
 
 def _as_spark_rows(

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from kanalyze.batch.archive.blocks import (
-    CONTROL_FIELDS,
     from_arrow_stream,
     load_report,
 )
@@ -23,7 +22,6 @@ from kanalyze.batch.archive.tasks import (
 )
 from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.splits import Split
-from kanalyze.spark.archive import SparkYields
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
 from kanalyze.tables.quality import CaptureQuality
@@ -105,7 +103,7 @@ class Rebuilt(NamedTuple):
     """The states of open connections, if the job keeps them."""
     names: dict[bytes, str]
     tables: dict[str, list[dict[str, object]]]
-    """Rows of other tables, and of connections left open, by the kind of control rows."""
+    """Rows of other tables, and of connections left open, by what tasks call them."""
     request_ids: list[int]
 
 
@@ -128,7 +126,6 @@ def a_job(
         run=run,
         keeps_open=keeps_open,
         block_folder=str(folder) if sent == "written" else None,
-        yields=SparkYields(),
     )
 
 
@@ -242,10 +239,11 @@ def _run_of(batches: Iterable[pa.RecordBatch]) -> _Run:
     request_ids: list[int] = []
     quality, names, unnamed = CaptureQuality(), {}, set()
     for batch in batches:
-        kind, bucket, data = (batch.column(field.name)[0].as_py() for field in CONTROL_FIELDS)
-        if kind is None:
-            rows += rows_of(batch)
-            request_ids += batch.column("request_id").to_pylist()
+        kind, bucket, data = (column[0].as_py() for column in batch.columns)
+        if kind == "requests":
+            for sent in from_arrow_stream(data):
+                rows += rows_of(sent)
+                request_ids += sent.column("request_id").to_pylist()
         elif kind == "anomalies":
             anomalies += _anomaly_rows(data)
         elif kind == "state":

@@ -1,4 +1,4 @@
-"""Data between tasks: rows for the driver, table rows mixed with control rows, files of blocks.
+"""Data between tasks and the driver: what tasks tell, and files of blocks.
 
 In: blocks, reports and rows. Out: rows for the driver, Arrow batches, files of blocks, and back.
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
-    "CONTROL_FIELDS",
     "READ_SCHEMA",
+    "TOLD_SCHEMA",
     "BlockFile",
     "BlockGroup",
     "BucketReport",
@@ -45,16 +45,15 @@ __all__ = [
     "ReadRow",
     "SentBlock",
     "WrittenBlocks",
-    "control_row",
     "dump_report",
-    "files_row",
     "from_arrow_stream",
     "load_report",
     "pack_state",
     "sent_block",
     "to_arrow_stream",
+    "told_files",
+    "told_row",
     "unpack_state",
-    "with_control_columns",
 ]
 
 READ_SCHEMA: Final = pa.schema(
@@ -67,13 +66,11 @@ READ_SCHEMA: Final = pa.schema(
 )
 """The rows of :class:`ReadRow`, where Spark collects them."""
 
-CONTROL_FIELDS: Final = (
-    pa.field("_kind", pa.string()),
-    pa.field("_bucket", pa.int32()),
-    pa.field("_data", pa.binary()),
+TOLD_SCHEMA: Final = pa.schema(
+    [("kind", pa.string()), ("bucket", pa.int32()), ("data", pa.binary())]
 )
-"""Columns after those of a table. In a row of the table they are null. In a control row the table's
-columns are null, and these have the kind of row, its bucket and its data."""
+"""What a task that rebuilds tells: its reports, states and files, and, where it does not write
+them, rows: the name of their table, and an Arrow stream."""
 
 
 class ReadRow(NamedTuple):
@@ -161,30 +158,15 @@ def sent_block(block: SegmentBlock, file_time_ns: int, capture: str, part: int) 
     return SentBlock(*sort_key, block.data)
 
 
-def with_control_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows of a table with :data:`CONTROL_FIELDS`, which are null."""
-    arrays = [*batch.columns, *(pa.nulls(len(batch), field.type) for field in CONTROL_FIELDS)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_with_control_fields(batch.schema))
+def told_row(kind: str, bucket: int, data: bytes) -> pa.RecordBatch:
+    """Return a row of :data:`TOLD_SCHEMA`."""
+    columns = arrays_of(([value] for value in (kind, bucket, data)), TOLD_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=TOLD_SCHEMA)
 
 
-def control_row(schema: pa.Schema, kind: str, bucket: int, data: bytes) -> pa.RecordBatch:
-    """Return a control row among rows of ``schema``."""
-    values = (kind, bucket, data)
-    arrays = [
-        *(pa.nulls(1, field.type) for field in schema),
-        *arrays_of(([value] for value in values), CONTROL_FIELDS),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_with_control_fields(schema))
-
-
-def files_row(files: Sequence[WrittenFile]) -> pa.RecordBatch:
-    """Return the control row of files that a task wrote, in a batch with no other columns."""
-    return control_row(pa.schema([]), "files", -1, dump_report(files))
-
-
-def _with_control_fields(schema: pa.Schema) -> pa.Schema:
-    fields = [field.with_nullable(True) for field in schema]
-    return pa.schema([*fields, *CONTROL_FIELDS])
+def told_files(files: Sequence[WrittenFile]) -> pa.RecordBatch:
+    """Return what a task tells of the files that it wrote."""
+    return told_row("files", -1, dump_report(files))
 
 
 def to_arrow_stream(batches: Sequence[pa.RecordBatch]) -> bytes:

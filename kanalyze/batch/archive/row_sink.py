@@ -1,18 +1,18 @@
-"""Where rows of an archive go: a sink, the one that writes files, and anomalies of packets.
+"""Where rows of an archive go: into files or to the driver; anomalies of packets, staged files.
 
 In: rows of all tables, as they are made; anomalies that tasks found when they read captures. Out:
-control rows: reports, states; rows of anomalies, or files.
+files, or rows of what tasks tell.
 """
 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kanalyze.batch.archive.blocks import control_row, from_arrow_stream
+from kanalyze.batch.archive.blocks import from_arrow_stream, to_arrow_stream, told_row
 from kanalyze.batch.archive.table_files import (
     OPEN_ANOMALIES,
     OPEN_CONNECTIONS,
@@ -20,7 +20,7 @@ from kanalyze.batch.archive.table_files import (
     with_small_merged,
 )
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.export.arrow import array_of
+from kanalyze.export.arrow import BatchMaker, array_of
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import TABLES
@@ -43,6 +43,7 @@ __all__ = [
     "FileRows",
     "PacketAnomalies",
     "StagedFile",
+    "ToldRows",
     "anomalies_of_packets",
     "numbered",
     "staged",
@@ -54,11 +55,13 @@ PacketAnomalies: TypeAlias = "tuple[str, int, bytes | memoryview]"
 """A capture, the number of a part of it, and anomalies of its packets, as an Arrow stream."""
 
 
-class BucketSink(Protocol):
-    """Takes the rows of one bucket; ``add`` and ``open_connections`` yield batches for Spark."""
+_REQUESTS: Final = "requests"
+_PENDING_BYTES: Final = 1 << 20
+"""Size at which rows of a table are yielded."""
 
-    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
-        """Return a control row."""
+
+class BucketSink(Protocol):
+    """Takes the rows of one bucket; the methods yield what the task tells the driver."""
 
     def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
         """Take rows of all tables."""
@@ -67,41 +70,56 @@ class BucketSink(Protocol):
         """Take the rows of connections that continue in later captures, after all others."""
 
 
-class YieldsRows(Protocol):
-    """Yields rows where tasks do not write them; can be pickled."""
-
-    def sink(self, columns: Sequence[Column], others: frozenset[str], bucket: int) -> BucketSink:
-        """Return the sink for the rows of a bucket: columns of requests, and other tables."""
-
-    def rows(self, batch: pa.RecordBatch, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-        """Yield rows of one table."""
-
-
 class FileRows:
     """Writes all rows to files; requests have their numbers."""
 
-    def __init__(self, files: TableFiles, bucket: int) -> None:
+    def __init__(self, files: TableFiles) -> None:
         """Write to ``files``, which takes the rows of one bucket after another."""
         self._files = files
-        self._bucket = bucket
-
-    def control(self, kind: str, data: bytes) -> pa.RecordBatch:
-        """Return a control row."""
-        return control_row(pa.schema([]), kind, self._bucket, data)
 
     def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
         """Write rows; nothing is yielded."""
         for name, block in rows.blocks():
-            if name == "requests":
-                self._files.add(name, numbered(block, rows.first_id))
-            else:
-                self._files.add(name, block)
+            self._files.add(name, numbered(block, rows.first_id) if name == _REQUESTS else block)
         yield from ()
 
     def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
         """Write these rows; nothing is yielded."""
         self._files.add(OPEN_CONNECTIONS, RowBlock.of_rows(rows, TABLES["connections"].columns))
         yield from ()
+
+
+class ToldRows:
+    """Yields rows: those of a table together, when they have some size."""
+
+    def __init__(self, tables: Mapping[str, Sequence[Column]], bucket: int) -> None:
+        """Yield the rows of these tables, with these columns; others are left out."""
+        self._bucket = bucket
+        self._makers = {name: BatchMaker(columns) for name, columns in tables.items()}
+        self._is_numbered = REQUEST_ID in tables[_REQUESTS]
+        self._pending: dict[str, list[pa.RecordBatch]] = {}
+
+    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+        """Take rows; yield those of tables that have enough."""
+        for name, block in rows.blocks():
+            if name in self._makers:
+                is_numbered = name == _REQUESTS and self._is_numbered
+                chosen = numbered(block, rows.first_id) if is_numbered else block
+                pending = self._pending.setdefault(name, [])
+                pending.append(self._makers[name].of_block(chosen))
+                if sum(batch.nbytes for batch in pending) >= _PENDING_BYTES:
+                    yield self._told(name, self._pending.pop(name))
+
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+        """Yield the pending rows, then these."""
+        for name, pending in self._pending.items():
+            yield self._told(name, pending)
+        if rows and "connections" in self._makers:
+            block = RowBlock.of_rows(rows, TABLES["connections"].columns)
+            yield self._told(OPEN_CONNECTIONS, [self._makers["connections"].of_block(block)])
+
+    def _told(self, name: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        return told_row(name, self._bucket, to_arrow_stream(batches))
 
 
 def numbered(block: RowBlock, first_id: int) -> RowBlock:

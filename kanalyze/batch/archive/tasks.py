@@ -27,15 +27,16 @@ from kanalyze.batch.archive.blocks import (
     CaptureReport,
     ReadRow,
     dump_report,
-    files_row,
     pack_state,
     sent_block,
     to_arrow_stream,
+    told_files,
+    told_row,
     unpack_state,
 )
 from kanalyze.batch.archive.partitioner import ConnectionPartitioner
 from kanalyze.batch.archive.payload_pruning import PayloadPruner
-from kanalyze.batch.archive.row_sink import FileRows
+from kanalyze.batch.archive.row_sink import FileRows, ToldRows
 from kanalyze.batch.archive.segment_readers import BlockReader, ShardReader, name_in_rows
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, TableFiles
 from kanalyze.batch.archive.topic_name_scan import TopicNameScan
@@ -57,6 +58,7 @@ from kanalyze.runtime.settings import broker_side
 from kanalyze.runtime.table_rows import first_request_id
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.spec.rows.cluster import REQUEST_ID
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.anomalies import anomaly_row
 from kanalyze.tables.cluster.reader import CLUSTER_TABLES, fields_of
 from kanalyze.tables.quality import CaptureQuality
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.blocks import BlockGroup, WrittenBlocks
     from kanalyze.batch.archive.partitioner import SegmentBlock
     from kanalyze.batch.archive.planning import ReadSummary
-    from kanalyze.batch.archive.row_sink import BucketSink, YieldsRows
+    from kanalyze.batch.archive.row_sink import BucketSink
     from kanalyze.batch.key_sources import KeyedCapture
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.capture.inputs import FoundCapture
@@ -128,17 +130,13 @@ class Job(NamedTuple):
     folder: str = ""
     """The base of relative paths; tasks run in other folders."""
     staging: str | None = None
-    """Where tasks write the rows of all tables; None if they are yielded."""
+    """Where tasks write the rows of all tables; None if they tell them to the driver."""
     block_folder: str | None = None
     """Where tasks write blocks, in a job that sends them."""
-    yields: YieldsRows | None = None
-    """How tasks yield rows; None if they write them."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Those of the rows that tasks yield."""
-        if self.staging is not None:
-            return ()
+        """Those of the rows of the plan's table."""
         return (REQUEST_ID, *self.plan.columns) if self.others else self.plan.columns
 
     def pruner(self) -> PayloadPruner | None:
@@ -160,16 +158,11 @@ class Job(NamedTuple):
         return TopicNameScan(self.plan.catalog, Decoders(self.plan.catalog))
 
     def sink(self, bucket: int, files: TableFiles | None) -> BucketSink:
-        """Return the sink for the rows of a bucket: ``files``, or None to yield them."""
+        """Return the sink for the rows of a bucket: ``files``, or None to tell them."""
         if files is not None:
-            return FileRows(files, bucket)
-        return self.yielder.sink(self.columns, self.others, bucket)
-
-    @property
-    def yielder(self) -> YieldsRows:
-        """What yields rows, in a job without a staging folder."""
-        assert self.yields is not None, "rows are yielded or written"
-        return self.yields
+            return FileRows(files)
+        others = {name: TABLES[name].columns for name in sorted(self.others)}
+        return ToldRows({"requests": self.columns, **others}, bucket)
 
 
 def with_keys(job: Job, keyed: Sequence[KeyedCapture]) -> Job:
@@ -485,13 +478,13 @@ def _rebuild(
                     sink = job.sink(bucket, files)
                     yield from _requests(job, bucket, source, saved_state, topic_ids, sink)
                 else:
-                    yield from _other_rows(job, source, topic_ids)
+                    yield from _other_rows(job, bucket, source, topic_ids)
     except BaseException:
         if files is not None:
             files.abort()
         raise
     if files is not None:
-        yield files_row(files.finish())
+        yield told_files(files.finish())
 
 
 def _requests(
@@ -514,7 +507,7 @@ def _requests(
     for rows in run.rows():
         yield from sink.add(rows)
     if job.keeps_open:
-        yield sink.control("state", pack_state(source.save_state(), run.saved_state))
+        yield told_row("state", bucket, pack_state(source.save_state(), run.saved_state))
     yield from sink.open_connections(run.open_connections)
     report = BucketReport(
         bucket,
@@ -524,13 +517,13 @@ def _requests(
         frozenset(analysis.names.unnamed),
         run.closed,
     )
-    yield sink.control("report", dump_report(report))
+    yield told_row("report", bucket, dump_report(report))
 
 
 def _other_rows(
-    job: Job, source: BlockReader | ShardReader, topic_ids: Mapping[bytes, str]
+    job: Job, bucket: int, source: BlockReader | ShardReader, topic_ids: Mapping[bytes, str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a bucket in another table; names of topics must be known before."""
     plan = job.plan.with_names(topic_ids)
     for batch in table_batches(plan, TablePartition((), segments=source)):
-        yield from job.yielder.rows(batch, plan.columns)
+        yield told_row(plan.table, bucket, to_arrow_stream([batch]))

@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kanalyze.batch.archive.blocks import (
-    CONTROL_FIELDS,
+    TOLD_SCHEMA,
     BlockFile,
     BlockGroup,
     BucketReport,
     CapturePart,
     SentBlock,
     WrittenBlocks,
-    control_row,
     dump_report,
     from_arrow_stream,
     load_report,
     pack_state,
     to_arrow_stream,
+    told_files,
+    told_row,
     unpack_state,
-    with_control_columns,
 )
 from kanalyze.batch.archive.packed_segments import BlockError
 from kanalyze.errors import UsageError
@@ -50,15 +50,10 @@ ROWS = pa.record_batch(
 )
 
 
-def test_rows_and_control_rows_have_the_same_schema() -> None:
-    rows, control = with_control_columns(ROWS), control_row(ROWS.schema, "report", 4, b"x")
-    assert rows.schema == control.schema
-    assert all(field.nullable for field in rows.schema)
-    names = [field.name for field in CONTROL_FIELDS]
-    assert rows.select(names).to_pylist() == [dict.fromkeys(names)] * 2
-    assert rows.select(["name", "partitions"]).to_pylist() == ROWS.to_pylist()
-    (row,) = control.to_pylist()
-    assert row == {"name": None, "partitions": None, "_kind": "report", "_bucket": 4, "_data": b"x"}
+def test_what_a_task_tells_has_one_schema() -> None:
+    one = told_row("report", 4, b"x")
+    assert one.to_pylist() == [{"kind": "report", "bucket": 4, "data": b"x"}]
+    assert one.schema == told_files([]).schema == TOLD_SCHEMA
 
 
 def test_an_arrow_stream_is_read_back_unchanged() -> None:
