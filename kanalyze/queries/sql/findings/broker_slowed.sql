@@ -13,8 +13,7 @@
 -- caused by narrow_link: machine
 -- caused by slow_broker: broker
 -- caused by slow_follower
--- only if requests: count(*) FILTER (WHERE api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000) >= 3 * $least_spans
--- only if requests: max(CASE WHEN api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 THEN request_start_ns END) - min(CASE WHEN api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 THEN request_start_ns END) >= ($least_spans - 1) * 1000000000
+-- only if requests: count(DISTINCT CASE WHEN coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 AND api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') THEN request_start_ns // 2000000000 END) >= $least_spans
 -- parameter least_ms = 100: minimum median of a span in ms
 -- parameter least_ratio = 5: minimum ratio to the fastest fifth of the spans
 -- parameter memory_norm_ms = 250: or minimum median in ms of what is answered from memory (Metadata, ApiVersions, Heartbeat, FindCoordinator, OffsetFetch, ListOffsets)
