@@ -81,10 +81,7 @@ slow_spans AS (
         ) AS limit_ns,
         spans.norm_ns <= usual.usual_ns AS was_always_slow
     FROM spans
-    JOIN usual
-        ON spans.broker_ip = usual.broker_ip
-        AND spans.broker_port = usual.broker_port
-        AND spans.api_name = usual.api_name
+    JOIN usual USING (broker_ip, broker_port, api_name)
     WHERE
         spans.median_ns
         >= least(spans.norm_ns, greatest($least_ms * 1000000, $least_ratio * usual.usual_ns))
@@ -108,11 +105,7 @@ of_apis AS (
         max(times.request_start_ns) AS last_time_ns,
         min(times.request_packet) AS first_packet
     FROM times
-    JOIN slow_spans
-        ON times.broker_ip = slow_spans.broker_ip
-        AND times.broker_port = slow_spans.broker_port
-        AND times.api_name = slow_spans.api_name
-        AND times.span = slow_spans.span
+    JOIN slow_spans USING (broker_ip, broker_port, api_name, span)
     GROUP BY times.broker_ip, times.broker_port, times.api_name
     HAVING count(DISTINCT times.span) >= $least_spans
 ),

@@ -92,11 +92,7 @@ shut_out AS (
         CASE WHEN error_code IN (82, 111) THEN instances.group_instance_id ELSE transactional_id END
             AS identity
     FROM refused
-    LEFT JOIN instances
-        ON refused.connection = instances.connection
-        AND refused.connection_number = instances.connection_number
-        AND refused.correlation_id = instances.correlation_id
-        AND refused.request_start_ns = instances.request_start_ns
+    LEFT JOIN instances USING (connection, connection_number, correlation_id, request_start_ns)
 ),
 counted AS (
     SELECT

@@ -33,9 +33,7 @@ spoken AS (
         requests.request_start_ns,
         CASE WHEN requests.response_start_ns <= closed.closed_ns THEN requests.response_start_ns END AS answered_ns
     FROM requests
-    JOIN closed
-        ON requests.connection = closed.connection
-        AND requests.connection_number = closed.connection_number
+    JOIN closed USING (connection, connection_number)
     WHERE requests.request_start_ns IS NOT NULL AND requests.status <> 'one_way'
 ),
 followed AS (
