@@ -85,11 +85,14 @@ def test_a_query_is_run_if_all_of_its_conditions_hold() -> None:
         assert not found("requests: count(*) > $least_requests + 1")
         assert not found("requests: count(*) > 2", "requests: max(NULL) > 0")
         assert not found("records: count(*) >= 0")  # there is no such table
+        assert found("requests: count(*) > 2", "errors: count(*) = 0")
+        assert not found("requests: count(*) > 2", "errors: count(*) > 0")
+        assert not found("requests: count(*) < 2", "errors: count(*) = 0")
 
 
 def test_a_condition_that_fails_hides_no_finding() -> None:
     text = "SELECT 'found' AS what, 1 AS weight FROM requests"
-    query = built_in("findings")["too_large"]
+    query = built_in("findings")["refused_by_kafka_4"]
     description = f"only if requests: max(nothing) > 0\n{query.description}"
     kind = kind_of_finding(query._replace(description=description))
     wrong = kind._replace(query=kind.query._replace(sql=text, parameters=()))

@@ -109,9 +109,10 @@ QUICK = Sender("10.0.1.2")
             sending(
                 Sender("10.0.1.2", is_broker=True, kb_per_s=40),
                 Sender("10.0.1.3", is_broker=True, kb_per_s=40),
+                Sender("10.0.1.3", ("10.0.0.2", 9096), is_broker=True, kb_per_s=40, messages=5),
                 Sender("10.0.1.2", BROKERS[1], is_broker=True),
             ),
-            "40 of 40 responses of 1000 B or more took ",
+            "45 of 45 responses of 1000 B or more took ",
             {"broker": "10.0.0.2:9092"},
         ),
         (

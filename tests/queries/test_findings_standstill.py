@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from kanalyze.runtime.pipeline import Analysis
 from tests.support.packets import START_NS
 from tests.support.timeline import Timeline
 from tests.support.traffic import (
@@ -151,3 +152,12 @@ def test_brokers_that_stand_still_together_are_told_of_each_other(tmp_path: Path
 )
 def test_what_waits_for_another_reason_is_no_standstill(timeline: Timeline, tmp_path: Path) -> None:
     assert timeline.findings(tmp_path, "broker_stood_still") == []
+
+
+def test_a_fetch_that_is_held_for_longer_than_its_wait_is_work(tmp_path: Path) -> None:
+    file = tmp_path / "held.pcap"
+    file.write_bytes(working(*TEAM, still_s=(5, 11)).capture())
+    rows = [row for batch in Analysis([str(file)]).row_batches() for row in batch]
+    fetches = [row for row in rows if row.api_name == "Fetch"]
+    late = [row for row in fetches if row.latency_ns is not None and row.latency_ns > 1e9]
+    assert [(row.waited, row.waited_ns) for row in late] == 2 * [(False, 500_000_000)]

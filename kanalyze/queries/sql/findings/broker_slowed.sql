@@ -13,8 +13,7 @@
 -- caused by narrow_link: machine
 -- caused by slow_broker: broker
 -- caused by slow_follower
--- only if requests: count(*) FILTER (WHERE api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000) >= 3 * $least_spans
--- only if requests: max(CASE WHEN api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 THEN request_start_ns END) - min(CASE WHEN api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 THEN request_start_ns END) >= ($least_spans - 1) * 1000000000
+-- only if requests: count(DISTINCT CASE WHEN coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 AND api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') THEN request_start_ns // 2000000000 END) >= $least_spans
 -- parameter least_ms = 100: minimum median of a span in ms
 -- parameter least_ratio = 5: minimum ratio to the fastest fifth of the spans
 -- parameter memory_norm_ms = 250: or minimum median in ms of what is answered from memory (Metadata, ApiVersions, Heartbeat, FindCoordinator, OffsetFetch, ListOffsets)
@@ -82,10 +81,7 @@ slow_spans AS (
         ) AS limit_ns,
         spans.norm_ns <= usual.usual_ns AS was_always_slow
     FROM spans
-    JOIN usual
-        ON spans.broker_ip = usual.broker_ip
-        AND spans.broker_port = usual.broker_port
-        AND spans.api_name = usual.api_name
+    JOIN usual USING (broker_ip, broker_port, api_name)
     WHERE
         spans.median_ns
         >= least(spans.norm_ns, greatest($least_ms * 1000000, $least_ratio * usual.usual_ns))
@@ -109,11 +105,7 @@ of_apis AS (
         max(times.request_start_ns) AS last_time_ns,
         min(times.request_packet) AS first_packet
     FROM times
-    JOIN slow_spans
-        ON times.broker_ip = slow_spans.broker_ip
-        AND times.broker_port = slow_spans.broker_port
-        AND times.api_name = slow_spans.api_name
-        AND times.span = slow_spans.span
+    JOIN slow_spans USING (broker_ip, broker_port, api_name, span)
     GROUP BY times.broker_ip, times.broker_port, times.api_name
     HAVING count(DISTINCT times.span) >= $least_spans
 ),

@@ -87,9 +87,7 @@ waiting AS (
         AND requests.broker_port = silences.broker_port
         AND requests.request_end_ns < silences.until_ns
         AND requests.response_start_ns >= silences.until_ns
-    JOIN begun
-        ON requests.connection = begun.connection
-        AND requests.connection_number = begun.connection_number
+    JOIN begun USING (connection, connection_number)
 ),
 stood AS (
     SELECT
@@ -122,10 +120,7 @@ affected AS (
             list_sort(list(DISTINCT client_id) FILTER (WHERE client_id IS NOT NULL)), ', '
         ) AS names
     FROM waiting
-    JOIN stood
-        ON waiting.broker_ip = stood.broker_ip
-        AND waiting.broker_port = stood.broker_port
-        AND waiting.from_ns = stood.from_ns
+    JOIN stood USING (broker_ip, broker_port, from_ns)
     GROUP BY waiting.broker_ip, waiting.broker_port
 ),
 everybody AS (

@@ -168,11 +168,7 @@ SELECT
     max(paired.end_ns) AS last_time_ns,
     min(paired.first_packet) AS first_packet
 FROM paired
-JOIN alike
-    ON paired.connection = alike.connection
-    AND paired.connection_number = alike.connection_number
-    AND paired.other_connection = alike.other_connection
-    AND paired.other_number = alike.other_number
+JOIN alike USING (connection, connection_number, other_connection, other_number)
 WHERE
     greatest(requests_apart_ns, coalesce(responses_apart_ns, 0)) <= apart_ns
     AND (

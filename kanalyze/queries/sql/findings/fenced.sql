@@ -5,7 +5,7 @@
 -- sure: certain: the broker's response says so. Who else has the identity is seen only if the other is in the capture.
 -- why: Of two clients with one group.instance.id, or one transactional.id, the broker keeps the newer; the older stops, or is restarted and shuts out the other in turn.
 -- repair: Give each member a group.instance.id of its own (the name of its pod or host), and each producer a transactional.id of its own that it keeps over restarts. If there is no other client: a producer that pauses for longer than transaction.timeout.ms is shut out when the broker ends its transaction; one that was restarted shuts out what was left of itself, once.
--- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code IN (47, 82, 90, 111))) > 0)
+-- only if errors: bool_or(error_code IN (47, 82, 90, 111))
 -- parameter least_requests = 1: minimum number of refused requests
 WITH refused AS (
     SELECT
@@ -92,11 +92,7 @@ shut_out AS (
         CASE WHEN error_code IN (82, 111) THEN instances.group_instance_id ELSE transactional_id END
             AS identity
     FROM refused
-    LEFT JOIN instances
-        ON refused.connection = instances.connection
-        AND refused.connection_number = instances.connection_number
-        AND refused.correlation_id = instances.correlation_id
-        AND refused.request_start_ns = instances.request_start_ns
+    LEFT JOIN instances USING (connection, connection_number, correlation_id, request_start_ns)
 ),
 counted AS (
     SELECT

@@ -4,7 +4,7 @@
 -- sure: certain: the broker says so, before it closes the connection.
 -- why: The client cannot work; each attempt costs the broker a connection, perhaps TLS, and a hash of the password.
 -- repair: Correct user, password and mechanism of that client (sasl.jaas.config, sasl.mechanism), or create the user (kafka-configs.sh --alter --entity-type users); raise reconnect.backoff.max.ms of clients that retry without a pause.
--- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code IN (33, 34, 58))) > 0)
+-- only if errors: bool_or(error_code IN (33, 34, 58))
 -- parameter least_requests = 1: minimum number of refused requests
 SELECT *
 FROM refusals

@@ -83,10 +83,7 @@ storms AS (
         max(runs.last_time_ns) AS last_time_ns,
         min(runs.first_packet) AS first_packet
     FROM runs
-    LEFT JOIN searching
-        ON runs.connection = searching.connection
-        AND runs.connection_number = searching.connection_number
-        AND runs.run = searching.run
+    LEFT JOIN searching USING (connection, connection_number, run)
     WHERE searching.run IS NULL OR runs.failed > 0
     GROUP BY runs.client_id, runs.client_ip
 ),

@@ -44,7 +44,6 @@ directions AS (
     SELECT
         'client' AS sender,
         client_ip AS sender_ip,
-        0 AS sender_port,
         request_bytes AS bytes,
         request_send_ns AS sending_ns,
         *
@@ -53,7 +52,6 @@ directions AS (
     SELECT
         'broker' AS sender,
         broker_ip AS sender_ip,
-        broker_port AS sender_port,
         response_bytes AS bytes,
         response_send_ns AS sending_ns,
         *
@@ -64,7 +62,6 @@ sent AS (
         request_id,
         sender,
         sender_ip,
-        sender_port,
         client_id,
         client_ip,
         broker_ip,
@@ -92,7 +89,6 @@ of_ways AS (
     SELECT
         sender,
         sender_ip,
-        sender_port,
         client_ip,
         broker_ip,
         broker_port,
@@ -100,40 +96,32 @@ of_ways AS (
         min(CASE WHEN is_slow THEN request_start_ns END) AS first_time_ns,
         max(CASE WHEN is_slow THEN request_start_ns END) AS last_time_ns
     FROM sent
-    GROUP BY sender, sender_ip, sender_port, client_ip, broker_ip, broker_port
+    GROUP BY sender, sender_ip, client_ip, broker_ip, broker_port
 ),
 narrow_ways AS (
     SELECT
-        of_ways.sender,
-        of_ways.sender_ip,
-        of_ways.sender_port,
-        of_ways.client_ip,
-        of_ways.broker_ip,
-        of_ways.broker_port,
-        of_ways.messages,
+        sender,
+        sender_ip,
+        client_ip,
+        broker_ip,
+        broker_port,
+        messages,
         count(*) AS meanwhile
     FROM of_ways
-    JOIN sent
-        ON of_ways.sender = sent.sender
-        AND of_ways.client_ip = sent.client_ip
-        AND of_ways.broker_ip = sent.broker_ip
-        AND of_ways.broker_port = sent.broker_port
-        AND sent.request_start_ns BETWEEN of_ways.first_time_ns AND of_ways.last_time_ns
-    GROUP BY
-        of_ways.sender, of_ways.sender_ip, of_ways.sender_port, of_ways.client_ip,
-        of_ways.broker_ip, of_ways.broker_port, of_ways.messages
-    HAVING count(*) FILTER (WHERE sent.is_slow) >= $least_share * count(*)
+    JOIN sent USING (sender, sender_ip, client_ip, broker_ip, broker_port)
+    WHERE request_start_ns BETWEEN first_time_ns AND last_time_ns
+    GROUP BY sender, sender_ip, client_ip, broker_ip, broker_port, messages
+    HAVING count(*) FILTER (WHERE is_slow) >= $least_share * count(*)
 ),
 of_senders AS (
     SELECT
         sender,
         sender_ip,
-        sender_port,
         count(*) AS messages,
-        count(DISTINCT concat(client_ip, ' ', broker_ip, ' ', broker_port)) AS ways,
+        count(DISTINCT concat(client_ip, ' ', broker_ip)) AS ways,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY ns_per_byte) AS ns_per_byte
     FROM sent
-    GROUP BY sender, sender_ip, sender_port
+    GROUP BY sender, sender_ip
 ),
 of_all AS (
     SELECT
@@ -144,59 +132,54 @@ of_all AS (
 ),
 narrow AS (
     SELECT
-        narrow_ways.sender,
-        narrow_ways.sender_ip,
-        narrow_ways.sender_port,
+        sender,
+        sender_ip,
         count(*) AS slow,
-        count(*) FILTER (WHERE sent.is_as_delayed) AS as_delayed,
-        count(DISTINCT sent.request_start_ns // 1000000000) AS seconds,
-        count(DISTINCT sent.client_id) AS client_ids,
-        min(sent.client_id) AS client_id,
-        min(sent.client_ip) AS client_ip,
-        min(sent.broker_ip) AS broker_ip,
-        min(sent.broker_port) AS broker_port,
+        count(*) FILTER (WHERE is_as_delayed) AS as_delayed,
+        count(DISTINCT request_start_ns // 1000000000) AS seconds,
+        count(DISTINCT client_id) AS client_ids,
+        min(client_id) AS client_id,
+        min(client_ip) AS client_ip,
+        min(broker_ip) AS broker_ip,
+        min(broker_port) AS broker_port,
+        array_to_string(list_sort(list(DISTINCT CAST(broker_port AS VARCHAR))), ', ') AS ports,
         array_to_string(
-            list_sort(list(DISTINCT sent.client_id) FILTER (WHERE sent.client_id IS NOT NULL)), ', '
+            list_sort(list(DISTINCT client_id) FILTER (WHERE client_id IS NOT NULL)), ', '
         ) AS names,
-        -- rows: list(sent.request_id) AS request_ids,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY sent.bytes) AS bytes,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY sent.sending_ns) AS sending_ns,
-        percentile_disc(0.25) WITHIN GROUP (ORDER BY sent.ns_per_byte) AS quick,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY sent.ns_per_byte) AS usual,
-        percentile_disc(0.75) WITHIN GROUP (ORDER BY sent.ns_per_byte) AS slowest,
-        min(sent.request_start_ns) AS first_time_ns,
-        max(sent.request_start_ns) AS last_time_ns,
-        min(sent.request_packet) AS first_packet
+        -- rows: list(request_id) AS request_ids,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY bytes) AS bytes,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY sending_ns) AS sending_ns,
+        percentile_disc(0.25) WITHIN GROUP (ORDER BY ns_per_byte) AS quick,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY ns_per_byte) AS usual,
+        percentile_disc(0.75) WITHIN GROUP (ORDER BY ns_per_byte) AS slowest,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_time_ns,
+        min(request_packet) AS first_packet
     FROM narrow_ways
-    JOIN sent
-        ON narrow_ways.sender = sent.sender
-        AND narrow_ways.client_ip = sent.client_ip
-        AND narrow_ways.broker_ip = sent.broker_ip
-        AND narrow_ways.broker_port = sent.broker_port
-    WHERE sent.is_slow
-    GROUP BY narrow_ways.sender, narrow_ways.sender_ip, narrow_ways.sender_port
+    JOIN sent USING (sender, sender_ip, client_ip, broker_ip, broker_port)
+    WHERE is_slow
+    GROUP BY sender, sender_ip
 ),
 summed AS (
     SELECT
         sender,
         sender_ip,
-        sender_port,
-        count(*) AS narrow_ways,
+        count(DISTINCT concat(client_ip, ' ', broker_ip)) AS narrow_ways,
         sum(meanwhile) AS meanwhile,
         sum(messages) AS messages
     FROM narrow_ways
-    GROUP BY sender, sender_ip, sender_port
+    GROUP BY sender, sender_ip
 )
 SELECT
     CASE
-        WHEN client_ids = 1 AND (narrow.sender = 'client' OR narrow_ways = 1) THEN client_id
+        WHEN client_ids = 1 AND (sender = 'client' OR narrow_ways = 1) THEN client_id
     END AS client_id,
-    CASE WHEN narrow.sender = 'client' OR narrow_ways < ways THEN client_ip END AS client_ip,
+    CASE WHEN sender = 'client' OR narrow_ways < ways THEN client_ip END AS client_ip,
     -- One way of several is narrow, and not all that the machine sends.
-    CASE WHEN narrow.sender = 'broker' OR narrow_ways < ways THEN broker_ip END AS broker_ip,
-    CASE WHEN narrow.sender = 'broker' OR narrow_ways < ways THEN broker_port END AS broker_port,
+    CASE WHEN sender = 'broker' OR narrow_ways < ways THEN broker_ip END AS broker_ip,
+    CASE WHEN sender = 'broker' OR narrow_ways < ways THEN broker_port END AS broker_port,
     concat(
-        slow, ' of ', meanwhile, CASE WHEN narrow.sender = 'client' THEN ' requests' ELSE ' responses' END,
+        slow, ' of ', meanwhile, CASE WHEN sender = 'client' THEN ' requests' ELSE ' responses' END,
         ' of ', CAST($least_bytes AS BIGINT), ' B or more took ', in_ms(sending_ns),
         ' ms to send at the median (', bytes, ' B): ', round(1e6 / usual), ' kB/s, half of them ',
         round(1e6 / slowest), ' to ', round(1e6 / quick), ' kB/s; ',
@@ -209,7 +192,7 @@ SELECT
             WHEN ways = 1 THEN ''
             ELSE concat(
                 '; to ', narrow_ways, ' of ', ways,
-                CASE WHEN narrow.sender = 'client' THEN ' brokers' ELSE ' clients' END
+                CASE WHEN sender = 'client' THEN ' brokers' ELSE ' clients' END
             )
         END,
         CASE
@@ -217,7 +200,11 @@ SELECT
                 THEN concat('; ', summed.messages - meanwhile, ' before or afterwards were sent more quickly')
             ELSE ''
         END,
-        CASE WHEN client_ids > 1 AND narrow.sender = 'client' THEN concat('; of ', names) ELSE '' END
+        CASE
+            WHEN client_ids > 1 AND sender = 'client' THEN concat('; of ', names)
+            WHEN sender = 'broker' AND ports LIKE '%,%' THEN concat('; ports ', ports)
+            ELSE ''
+        END
     ) AS what,
     -- rows: request_ids,
     usual AS weight,
@@ -225,14 +212,8 @@ SELECT
     last_time_ns,
     first_packet
 FROM narrow
-JOIN summed
-    ON narrow.sender = summed.sender
-    AND narrow.sender_ip = summed.sender_ip
-    AND narrow.sender_port = summed.sender_port
-JOIN of_senders
-    ON narrow.sender = of_senders.sender
-    AND narrow.sender_ip = of_senders.sender_ip
-    AND narrow.sender_port = of_senders.sender_port
+JOIN summed USING (sender, sender_ip)
+JOIN of_senders USING (sender, sender_ip)
 CROSS JOIN of_all
 WHERE
     slow >= $least_messages
@@ -243,4 +224,4 @@ WHERE
         (senders > 1 AND usual >= $least_ratio * of_all.ns_per_byte)
         OR 1e6 / usual <= $most_kb_per_s_alone
     )
-ORDER BY weight DESC, narrow.sender, narrow.sender_ip, narrow.sender_port
+ORDER BY weight DESC, sender, sender_ip

@@ -4,7 +4,7 @@
 -- sure: certain: the broker's response says so.
 -- why: Nothing of the request is done, and retrying does not help; some clients retry forever.
 -- repair: Grant the operation to the principal (kafka-acls.sh --add --allow-principal User:NAME --operation ... --topic ...), or make the client use the intended topic, group and user.
--- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code IN (29, 30, 31, 53, 65))) > 0)
+-- only if errors: bool_or(error_code IN (29, 30, 31, 53, 65))
 -- parameter least_requests = 1: minimum number of refused requests
 SELECT *
 FROM refusals

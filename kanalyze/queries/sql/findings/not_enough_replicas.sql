@@ -6,7 +6,7 @@
 -- repair: Find the brokers that are down or behind (kafka-topics.sh --describe --under-min-isr-partitions) and bring them back. With min.insync.replicas below the number of replicas, one may fail.
 -- caused by broker_away
 -- caused by disk_failed
--- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code IN (19, 20))) > 0)
+-- only if errors: bool_or(error_code IN (19, 20))
 -- parameter least_requests = 1: minimum number of refused requests
 SELECT *
 FROM refusals

@@ -4,7 +4,7 @@
 -- sure: certain: the broker's response says so; what the client does then is seen only as far as the capture goes.
 -- why: The consumer cannot read on from its position. With auto.offset.reset=earliest it reads everything again, with latest it misses what lies between, with none it stops.
 -- repair: Below the first offset: the group was away or behind for longer than the topic keeps records (retention.ms, retention.bytes, offsets.retention.minutes); raise these, or consume faster. Beyond the end: the topic was deleted and made again, records were lost with a leader (unclean.leader.election.enable), or an offset of another topic or cluster was committed; reset it (kafka-consumer-groups.sh --reset-offsets).
--- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code = 1)) > 0)
+-- only if errors: bool_or(error_code = 1)
 -- parameter least_requests = 1: minimum number of such responses
 -- parameter next_s = 10: seconds after a response in which the client's next request shows its reset policy
 WITH missed AS (

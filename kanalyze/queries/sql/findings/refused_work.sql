@@ -4,7 +4,7 @@
 -- sure: certain: the broker's response says so.
 -- why: Nothing of the request is done, and a retry is refused again.
 -- repair: POLICY_VIOLATION: read the broker's create.topic.policy or alter.config.policy. INVALID_RECORD: a compacted topic accepts no record without a key; a broker's interceptor may refuse others. INVALID_REQUIRED_ACKS, INVALID_TIMESTAMP: compare the producer's settings with those of the topic.
--- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code IN (21, 32, 44, 87))) > 0)
+-- only if errors: bool_or(error_code IN (21, 32, 44, 87))
 -- parameter least_requests = 1: minimum number of refused requests
 SELECT *
 FROM refusals

@@ -10,7 +10,7 @@
 -- repair: Look at that broker: disk, garbage collection, request queue (RequestQueueTimeMs), its share of the leaders (kafka-leader-election.sh).
 -- see: latency_parts over_time
 -- caused by broker_stood_still: broker
--- only if requests: min(broker_port) < max(broker_port) OR min(broker_ip) < max(broker_ip)
+-- only if requests: (min(broker_port) < max(broker_port) OR min(broker_ip) < max(broker_ip)) AND max(CASE WHEN waited IS NOT TRUE THEN coalesce(CAST(broker_time_ns AS DOUBLE) + coalesce(pipeline_wait_ns, 0), latency_ns) END) >= $least_latency_ms * 1000000
 -- parameter least_ratio = 3: minimum ratio to the 99th percentile of the others
 -- parameter least_requests = 100: minimum number of requests of the API to it
 -- parameter least_latency_ms = 5: minimum of its 99th percentile in ms
@@ -28,14 +28,12 @@ WITH times AS (
         -- Their sum may exceed 64 bits in a capture with odd times.
         CASE
             WHEN broker_time_ns IS NULL THEN work_latency_ns
-            ELSE CAST(
-                greatest(
-                    least(
-                        CAST(broker_time_ns AS DECIMAL(20, 0)) + coalesce(pipeline_wait_ns, 0),
-                        9223372036854775807
-                    ),
-                    0
-                ) AS BIGINT
+            ELSE greatest(
+                broker_time_ns + least(
+                    greatest(coalesce(pipeline_wait_ns, 0), 0),
+                    9223372036854775807 - greatest(broker_time_ns, 0)
+                ),
+                0
             )
         END AS time_ns,
         -- rows: request_id,
@@ -85,9 +83,7 @@ of_brokers AS (
         of_addresses.*,
         controllers.broker_ip IS NOT NULL AS is_controller
     FROM of_addresses
-    LEFT JOIN controllers
-        ON of_addresses.broker_ip = controllers.broker_ip
-        AND of_addresses.broker_port = controllers.broker_port
+    LEFT JOIN controllers USING (broker_ip, broker_port)
 ),
 compared AS (
     SELECT

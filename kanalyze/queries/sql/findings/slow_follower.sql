@@ -121,7 +121,7 @@ leaders AS (
         -- Clients write to another port of a broker; brokers on one machine have the same address.
         CASE WHEN copied.client_ip = copied.broker_ip THEN copied.broker_port END AS broker_port
     FROM slow
-    JOIN copied ON slow.follower = copied.follower AND slow.client_ip = copied.client_ip
+    JOIN copied USING (follower, client_ip)
 ),
 writes AS (
     SELECT
@@ -172,15 +172,13 @@ SELECT
     max(copied.request_start_ns) AS last_time_ns,
     min(copied.request_packet) AS first_packet
 FROM slow
-JOIN copied
-    ON slow.follower = copied.follower
-    AND slow.client_ip = copied.client_ip
+JOIN copied USING (follower, client_ip)
 JOIN slow_spans
     ON copied.follower = slow_spans.follower
     AND copied.client_ip = slow_spans.client_ip
     AND copied.request_start_ns // 2000000000 = slow_spans.span
     AND copied.until_next_ns >= slow_spans.limit_ns
-LEFT JOIN writes ON slow.follower = writes.follower AND slow.client_ip = writes.client_ip
+LEFT JOIN writes USING (follower, client_ip)
 GROUP BY
     copied.client_ip, slow.follower, slow.fetches, slow.limit_ns, slow.median_ns,
     slow.others_median_ns, writes.waiting, writes.others, writes.waiting_ns, writes.others_ns

@@ -5,7 +5,7 @@
 -- why: Nothing can be produced to or fetched from the partition by these clients meanwhile.
 -- repair: Compare with the leaders in Metadata responses: a client that ignores them, a broker with old metadata, a partition without a leader (kafka-topics.sh --describe --unavailable-partitions).
 -- caused by broker_away
--- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code IN (6, 74))) > 0)
+-- only if errors: bool_or(error_code IN (6, 74))
 -- parameter least_span_s = 30: minimum seconds over which this goes on
 WITH refused AS (
     SELECT

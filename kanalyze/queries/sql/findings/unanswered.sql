@@ -14,6 +14,7 @@
 -- tables: metadata
 -- only if requests: bool_or(api_name NOT IN ('JoinGroup', 'SyncGroup') AND (status = 'unanswered' OR response_start_ns - request_end_ns >= $least_wait_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000))
 -- only if connections: bool_or(closed_by IS NOT NULL)
+-- only if without_answer: bool_or(closed_ns IS NOT NULL)
 -- parameter least_wait_s = 1: minimum seconds that the client waited; for a Fetch, in addition to its max.wait
 -- parameter most_retransmissions = 2: maximum number of packets that the client retransmitted; with more it is `sent_into_nothing`
 WITH closed AS (
@@ -32,9 +33,7 @@ spoken AS (
         requests.request_start_ns,
         CASE WHEN requests.response_start_ns <= closed.closed_ns THEN requests.response_start_ns END AS answered_ns
     FROM requests
-    JOIN closed
-        ON requests.connection = closed.connection
-        AND requests.connection_number = closed.connection_number
+    JOIN closed USING (connection, connection_number)
     WHERE requests.request_start_ns IS NOT NULL AND requests.status <> 'one_way'
 ),
 followed AS (

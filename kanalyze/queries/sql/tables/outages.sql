@@ -43,8 +43,7 @@ failed AS (
         max(opened.start_ns) AS last_ns,
         min(opened.first_packet) AS first_packet
     FROM opened
-    JOIN served
-        ON opened.broker_ip = served.broker_ip AND opened.broker_port = served.broker_port
+    JOIN served USING (broker_ip, broker_port)
     WHERE opened.is_vain
     GROUP BY opened.broker_ip, opened.broker_port, opened.served > 0
     -- Each is compared with all requests.
@@ -116,18 +115,9 @@ bounded AS (
         -- Writes fail until replicas are back.
         coalesce(returned.back_ns, copies.back_ns, 9223372036854775807) AS until_ns
     FROM failed
-    LEFT JOIN spoken
-        ON failed.broker_ip = spoken.broker_ip
-        AND failed.broker_port = spoken.broker_port
-        AND failed.is_after = spoken.is_after
-    LEFT JOIN returned
-        ON failed.broker_ip = returned.broker_ip
-        AND failed.broker_port = returned.broker_port
-        AND failed.is_after = returned.is_after
-    LEFT JOIN copies
-        ON failed.broker_ip = copies.broker_ip
-        AND failed.broker_port = copies.broker_port
-        AND failed.is_after = copies.is_after
+    LEFT JOIN spoken USING (broker_ip, broker_port, is_after)
+    LEFT JOIN returned USING (broker_ip, broker_port, is_after)
+    LEFT JOIN copies USING (broker_ip, broker_port, is_after)
 ),
 moved AS (
     SELECT
@@ -144,10 +134,7 @@ moved AS (
             client_ip
         FROM opened
         WHERE is_vain
-    ) AS tried
-        ON bounded.broker_ip = tried.broker_ip
-        AND bounded.broker_port = tried.broker_port
-        AND bounded.is_after = tried.is_after
+    ) AS tried USING (broker_ip, broker_port, is_after)
     JOIN requests
         ON tried.client_ip = requests.client_ip
         AND (bounded.broker_ip <> requests.broker_ip OR bounded.broker_port <> requests.broker_port)
@@ -199,13 +186,6 @@ SELECT
     AND bounded.answered = 0
     AND suffered.broker_ip IS NULL AS is_orderly
 FROM bounded
-LEFT JOIN suffered
-    ON bounded.broker_ip = suffered.broker_ip
-    AND bounded.broker_port = suffered.broker_port
-    AND bounded.is_after = suffered.is_after
-LEFT JOIN moved
-    ON bounded.broker_ip = moved.broker_ip
-    AND bounded.broker_port = moved.broker_port
-    AND bounded.is_after = moved.is_after
-LEFT JOIN controllers
-    ON bounded.broker_ip = controllers.broker_ip AND bounded.broker_port = controllers.broker_port
+LEFT JOIN suffered USING (broker_ip, broker_port, is_after)
+LEFT JOIN moved USING (broker_ip, broker_port, is_after)
+LEFT JOIN controllers USING (broker_ip, broker_port)
