@@ -49,7 +49,7 @@ FIND_NOTHING = (
         "capture_twice",
     ),
     *("closed_after_produce", "closed_at_api_versions", "delayed_acknowledgment", "fenced"),
-    *("group_behind", "sent_into_nothing", "slow_follower"),
+    *("group_behind", "reads_across_zones", "sends_no_rack", "sent_into_nothing", "slow_follower"),
     *("written_twice", "wrong_crc", "wrong_listener"),
 )
 """Queries that find nothing in the rows of several captures together, with any thresholds."""
