@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kanalyze
 from tests.queries.test_findings import MS, S, request
 from tests.queries.test_findings_network import findings, made_line, texts
 from tests.support import rows as made
+from tests.support.captures import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -144,3 +146,21 @@ def test_brokers_that_advertise_names_are_known_by_what_they_lead() -> None:
 )
 def test_where_nothing_is_to_be_said(tables: Tables) -> None:
     assert found(tables) == {name: [] for name in KINDS}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("rack-far", {"far-reader": "zone-a", "near-reader": "zone-a"}),
+        ("rack-none", {"lost-reader": "", "near-reader": "zone-a"}),
+    ],
+)
+def test_the_rack_that_a_consumer_was_given_is_in_its_requests(
+    name: str, expected: dict[str, str]
+) -> None:
+    capture = str(FOLDER / "cluster" / f"{name}.pcap")
+    fetches = kanalyze.requests(capture, api="Fetch", client_id="*-reader")
+    assert {(row.client_id, row.rack_id) for row in fetches} == set(expected.items())
+    joins = kanalyze.sql(capture, "SELECT client_id, rack_id FROM groups WHERE event = 'join'")
+    told = {(line["client_id"], line["rack_id"] or "") for line in joins.to_pylist()}
+    assert told == set(expected.items())
