@@ -634,7 +634,7 @@ _INVENTORY = DeclaredTable(
     "Every client",
     columns=(
         _CLIENT._replace(least=12),
-        DeclaredColumn("from", "client_ip", least=13),
+        DeclaredColumn("from", "client_ip"),
         DeclaredColumn("is", "traffic", rank=4, when="several kinds"),
         DeclaredColumn("user", "principal", least=6, rank=3, when="known"),
         DeclaredColumn("software", "software", least=12, rank=2),

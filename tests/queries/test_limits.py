@@ -42,6 +42,7 @@ from tests.queries.test_findings_network import (
     serving,
     slow_to_send,
 )
+from tests.queries.test_findings_racks import metadata, reading, writing
 from tests.support import rows as made
 from tests.support.limits import at_limits, mixed, named, odd_texts
 from tests.support.pages import whole_cube
@@ -177,6 +178,14 @@ OTHER_FAULTS = {
             ),
             request(S, api_name="Fetch", api_key=1, partitions=[made.partition(high_watermark=9)]),
         ]
+    },
+    "reads_across_zones": lambda: {
+        "requests": [*writing(), *reading(0, 1 << 30)],
+        "metadata": metadata(),
+    },
+    "sends_no_rack": lambda: {
+        "requests": [*writing(), *reading(1 << 20, 1 << 30, rack_id="")],
+        "metadata": metadata(),
     },
     "sent_into_nothing": lambda: resent(
         request(-10 * S, latency_ns=S), request(0, latency_ns=None, status="unanswered")

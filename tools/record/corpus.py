@@ -94,30 +94,44 @@ def _record(wanted: Sequence[Trial], out: Path) -> None:
     need("java", "mvn", "tcpdump", "ip", "tc", "ethtool", "openssl", "curl")
     tools = fetch()
     more = jars(HERE / "corpus.pom.xml")
-    with tempfile.TemporaryDirectory(prefix="kanalyze-corpus-") as work:
+    for has_racks in (False, True):
         # A trial of a start goes first: the others need what it leaves running.
-        trials = sorted(wanted, key=lambda trial: not trial.is_cold)
-        with _stage(tools, more, Path(work), out / "logs") as (stage, apps):
-            is_up = False
-            for trial in trials:
-                if not trial.is_cold and not is_up:
-                    stage.start()
+        trials = [trial for trial in wanted if trial.has_racks == has_racks]
+        trials.sort(key=lambda trial: not trial.is_cold)
+        with tempfile.TemporaryDirectory(prefix="kanalyze-corpus-") as work:
+            if trials:
+                _record_on_one(trials, tools, more, Path(work), out)
+
+
+def _record_on_one(
+    trials: Sequence[Trial], tools: Tools, more: Path, work: Path, out: Path
+) -> None:
+    """Record trials on one cluster."""
+    has_racks = trials[0].has_racks
+    with _stage(tools, more, work, out / "logs", has_racks=has_racks) as (stage, apps):
+        is_up = False
+        for trial in trials:
+            if not trial.is_cold and not is_up:
+                stage.start()
+                if not has_racks:
                     _background(stage, apps)
-                    is_up = True
-                print(f"{trial.name}: recording", flush=True)
-                try:
-                    _play(trial, stage, out)
-                except RecorderError as error:
-                    if trial.is_cold:
-                        raise
-                    print(f"{trial.name}: {error}", file=sys.stderr)
+                is_up = True
+            print(f"{trial.name}: recording", flush=True)
+            try:
+                _play(trial, stage, out)
+            except RecorderError as error:
                 if trial.is_cold:
-                    _background(stage, apps)
-                    is_up = True
+                    raise
+                print(f"{trial.name}: {error}", file=sys.stderr)
+            if trial.is_cold:
+                _background(stage, apps)
+                is_up = True
 
 
 @contextlib.contextmanager
-def _stage(tools: Tools, more: Path, work: Path, logs: Path) -> Iterator[tuple[Stage, Stage]]:
+def _stage(
+    tools: Tools, more: Path, work: Path, logs: Path, *, has_racks: bool = False
+) -> Iterator[tuple[Stage, Stage]]:
     """Make machines and a cluster that does not run yet; a stage for trials, one for the rest."""
     with contextlib.ExitStack() as at_end:
         switch = at_end.enter_context(Switch("corpus"))
@@ -126,7 +140,7 @@ def _stage(tools: Tools, more: Path, work: Path, logs: Path) -> Iterator[tuple[S
             return at_end.enter_context(Machine(f"corpus-{name}", host, switch))
 
         nodes = [machine(f"node-{number}", 10 + number) for number in range(1, NODES + 1)]
-        trio = Trio(tools, nodes, work)
+        trio = Trio(tools, nodes, work, has_racks=has_racks)
         trio.format()
         at_end.callback(trio.stop)
         stages = []

@@ -110,6 +110,9 @@ class GroupEvent(NamedTuple):
         tuple[AssignedPartition, ...], "the first 1000 of them; empty for streams"
     ] = ()
     reason: Annotated[str | None, "join, leave: the client's reason"] = None
+    rack_id: Annotated[
+        str | None, "join, and heartbeats of newer groups: rack that the member says it is in"
+    ] = None
     topic: Topic = None
     topic_id: TopicId = None
     partition: Annotated[Int32 | None, "commit, fetch_offsets: partition index"] = None

@@ -244,6 +244,18 @@ class Row(NamedTuple):
         "part of latency_ns: held back by the broker on purpose, up to the longest wait of the "
         "request; 0 if it did not wait; null if unknown",
     ]
+    rack_id: Annotated[
+        str | None,
+        "rack that the client says it is in, in Fetch v11+ and the heartbeats of newer groups; "
+        "empty or null if it says none",
+        from_field(
+            "FetchRequest.RackId",
+            "ConsumerGroupHeartbeatRequest.RackId",
+            "ShareGroupHeartbeatRequest.RackId",
+            "StreamsGroupHeartbeatRequest.RackId",
+            is_newer=True,
+        ),
+    ]
 
     @property
     def began_ns(self) -> int | None:

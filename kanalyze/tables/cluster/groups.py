@@ -23,6 +23,7 @@ from kanalyze.tables.requests.topic_names import topic_id_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kanalyze.kafka.codec.embedded_protocols import Subscription
     from kanalyze.tables.cluster.fields import FieldPaths
 
 __all__ = [
@@ -164,9 +165,12 @@ def _join(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
     leader, member = answer.get("Leader") or None, answer.get("MemberId") or None
     is_leader = None if leader is None else leader == member
     members = answer.get("Members")
-    topics, owned = None, None
+    told = None
     if request["ProtocolType"] == _CONSUMER:
-        topics, owned = _subscription(protocol["Metadata"] for protocol in protocols)
+        told = _subscription(protocol["Metadata"] for protocol in protocols)
+    owned = None
+    if told is not None and told.version >= 1:
+        owned = sum(len(topic.partitions) for topic in told.owned)
     yield GroupEvent(
         event="join",
         group_id=request["GroupId"],
@@ -181,9 +185,10 @@ def _join(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
         member_count=len(members) if members and is_leader else None,
         session_timeout_ms=request["SessionTimeoutMs"],
         rebalance_timeout_ms=_known(request.get("RebalanceTimeoutMs")),
-        subscribed_count=None if topics is None else len(topics),
-        subscribed_topics=tuple(topics or ())[:MAX_LISTED],
+        subscribed_count=None if told is None else len(told.topics),
+        subscribed_topics=() if told is None else told.topics[:MAX_LISTED],
         owned_count=owned,
+        rack_id=None if told is None else told.rack_id,
         reason=_short(request.get("Reason")),
         error_code=answer.get("ErrorCode"),
     )
@@ -346,6 +351,7 @@ def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[Gro
         subscribed_count=None if topics is None else len(topics),
         subscribed_topics=tuple(topics or ())[:MAX_LISTED],
         subscribed_regex=_short(regex),
+        rack_id=request.get("RackId"),
         owned_count=owned,
         assigned_count=assigned_count,
         assigned=assigned,
@@ -384,23 +390,17 @@ def _count(lists: list[list[int]] | None) -> int | None:
 # -- bytes of the consumer protocol ---------------------------------------------------------------
 
 
-def _subscription(
-    metadata: Iterable[bytes],
-) -> tuple[tuple[str, ...] | None, int | None]:
-    """Return topics and number of owned partitions, from the first metadata that can be parsed.
+def _subscription(metadata: Iterable[bytes]) -> Subscription | None:
+    """Return the first metadata that can be parsed; None if there is none.
 
-    Both are None if there is none. A client sends the same topics with every assignor.
+    A client sends the same topics with every assignor.
     """
     for data in islice(metadata, MAX_LISTED):
         try:
-            subscription = parse_subscription(data)
+            return parse_subscription(data)
         except WireError:
             continue
-        owned = None
-        if subscription.version >= 1:
-            owned = sum(len(topic.partitions) for topic in subscription.owned)
-        return subscription.topics, owned
-    return None, None
+    return None
 
 
 def _assignment(data: bytes, protocol_type: str | None) -> list[AssignedPartition] | None:

@@ -44,6 +44,8 @@ class Trial:
     expected: Expected | None = None
     is_cold: bool = False
     """Whether the cluster is not running when it begins."""
+    has_racks: bool = False
+    """Whether its cluster is one with racks, with nothing beside what it plays."""
     is_kept: bool = False
     """Whether what the machine of its clients sent and got is kept in the repository."""
 

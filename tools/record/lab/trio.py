@@ -19,15 +19,29 @@ OUTSIDE = 9095
 """The port of a listener whose advertised address is right only on the broker's own machine."""
 
 
+RACKS = ("zone-a", "zone-b", "zone-c")
+"""The rack of each node of a cluster with racks."""
+SELECTING = (1, 2)
+"""Its nodes that tell consumers of a replica in their rack; the third never does."""
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
 class Stand(Node):
     """A node on its machine."""
 
     def __init__(
-        self, tools: Tools, machine: Machine, folder: Path, number: int, slow_disk: Path
+        self,
+        tools: Tools,
+        machine: Machine,
+        folder: Path,
+        number: int,
+        slow_disk: Path,
+        rack: str | None = None,
     ) -> None:
         super().__init__(tools, machine, folder, number, NODES)
         self.machine = machine
         self._slow_disk = slow_disk
+        self._rack = rack
 
     @property
     def address(self) -> str:
@@ -108,6 +122,9 @@ class Stand(Node):
         login = f"SASL://{self.machine.ip}:{PORTS['SASL']}"
         of_one = Broker._properties(self)  # with the settings of logins, which a node leaves out
         net = self.machine.ip.rpartition(".")[0]
+        racks = {} if self._rack is None else {"broker.rack": self._rack}
+        if racks and self.number in SELECTING:
+            racks["replica.selector.class"] = SELECTOR
         voters = (f"{one}@{net}.{10 + one}:{PORTS['CONTROLLER']}" for one in range(1, NODES + 1))
         told = [where["PLAINTEXT"], where["INTERNAL"], login, f"OUTSIDE://localhost:{OUTSIDE}"]
         return {
@@ -132,17 +149,23 @@ class Stand(Node):
             "offsets.topic.num.partitions": "3",
             "default.replication.factor": str(NODES),
             "min.insync.replicas": "2",
+            **racks,
         }
 
 
 class Trio(Cluster):
     """Three machines and their nodes; started on entering, stopped on leaving."""
 
-    def __init__(self, tools: Tools, machines: list[Machine], folder: Path) -> None:
+    def __init__(
+        self, tools: Tools, machines: list[Machine], folder: Path, *, has_racks: bool = False
+    ) -> None:
         slow_disk = slow_disk_library()
         self.stands = [
-            Stand(tools, machine, folder / f"node-{number}", number, slow_disk)
-            for number, machine in enumerate(machines, 1)
+            Stand(
+                *(tools, machine, folder / f"node-{number}", number, slow_disk),
+                rack if has_racks else None,
+            )
+            for number, (machine, rack) in enumerate(zip(machines, RACKS, strict=True), 1)
         ]
         self.nodes = self.stands
 

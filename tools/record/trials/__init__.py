@@ -2,5 +2,6 @@
 
 from trials.faults import FAULTS
 from trials.healthy import HEALTHY
+from trials.racks import IN_RACKS
 
-ALL = (*HEALTHY, *FAULTS)
+ALL = (*HEALTHY, *FAULTS, *IN_RACKS)
