@@ -230,7 +230,9 @@ class ClientMetric(NamedTuple):
         "the number; of histograms and summaries the sum of what they count; null: it has none, as "
         "a gauge (NaN) that has measured nothing",
     ] = None
-    count: Annotated[Int64 | None, "how many a histogram or summary counts; null for others"] = None
+    observations: Annotated[
+        Int64 | None, "how many a histogram or summary counts; null for others"
+    ] = None
     lowest: Annotated[Float64 | None, "the least of these; null: not told"] = None
     highest: Annotated[Float64 | None, "the most of these; null: not told"] = None
     kind: Annotated[str | None, "gauge, sum, histogram, exponential_histogram or summary"] = None

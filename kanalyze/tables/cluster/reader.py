@@ -282,8 +282,8 @@ class ClusterLines:
                 rows, item_columns = self._change_lines(of_table)
             elif table == CLIENT_METRICS:
                 rows = array("q", [fact.row for fact in of_table for _ in fact.items])
-                numbers = [item for fact in of_table for item in fact.items]
-                item_columns = columns_of_rows(numbers, _METRIC_COLUMNS)
+                pushed = [item for fact in of_table for item in fact.items]
+                item_columns = columns_of_rows(pushed, _METRIC_COLUMNS)
             else:
                 rows, item_columns = self._metadata_lines(of_table, block)
             if rows:

@@ -31,7 +31,7 @@ _MOST_POINTS: Final = 10_000
 _MOST_LABELS: Final = 32
 _INT64_MAX: Final = 2**63 - 1
 _KINDS: Final = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
-_TEMPORALITIES: Final = {
+_TEMPORALITIES: Final[dict[int, str]] = {
     AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA: "delta",
     AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE: "cumulative",
 }
@@ -55,7 +55,7 @@ def client_metrics(
         metrics = MetricsData.FromString(data)
     except DecodeError:
         return [push._replace(problem="malformed")]
-    lines = []
+    lines: list[ClientMetric] = []
     for line in _lines(push, metrics):
         if len(lines) == _MOST_POINTS:
             return [*lines, push._replace(problem="too_many_numbers")]
@@ -92,7 +92,7 @@ def _line(of_metric: ClientMetric, point: Any) -> ClientMetric:
     if of_metric.kind in ("gauge", "sum"):
         held = point.WhichOneof("value")
         return line._replace(value=None if held is None else _number(getattr(point, held)))
-    line = line._replace(value=_number(point.sum), count=min(point.count, _INT64_MAX))
+    line = line._replace(value=_number(point.sum), observations=min(point.count, _INT64_MAX))
     if of_metric.kind == "summary":
         return line
     lowest, highest = (

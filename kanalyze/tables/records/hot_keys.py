@@ -41,7 +41,9 @@ class HotKey(NamedTuple):
     at_most: Annotated[
         Int64, "records with this key: at most so many; the same if all were counted"
     ]
-    of_topic: Annotated[Int64, "all records of the topic"]
+    of_topic: Annotated[
+        Int64, "all records of the topic; at least so many, where at_most differs from records"
+    ]
 
 
 HOT_KEY_COLUMNS: Final = columns_of(HotKey)
@@ -74,6 +76,11 @@ class HotKeys:
         self._taken += taken
         left = {key: count - taken for key, count in self._counts.items() if count > taken}
         self._counts = Counter(left)
+        # A topic without such keys may come back: then it is counted from there on.
+        topics = {key[:2] for key in left}
+        self._of_topics = Counter(
+            {topic: count for topic, count in self._of_topics.items() if topic in topics}
+        )
 
     def most(self, count: int) -> Iterator[HotKey]:
         """Yield the keys of each topic with most records, at most ``count`` of each topic."""
@@ -81,12 +88,12 @@ class HotKeys:
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1], list(map(str, item[0]))))
         topics = sorted(self._of_topics, key=lambda topic: (-self._of_topics[topic], str(topic)))
         by_topic: dict[tuple[Any, ...], list[HotKey]] = {topic: [] for topic in topics}
-        for key, records in ordered:
-            topic = key[:2]
+        for (name, api, key, encoding), records in ordered:
+            topic = name, api
             if shown[topic] < count:
                 shown[topic] += 1
-                at_most = min(records + self._taken, self._of_topics[topic])
-                by_topic[topic].append(HotKey(*key, records, at_most, self._of_topics[topic]))
+                counts = records, records + self._taken, self._of_topics[topic]
+                by_topic[topic].append(HotKey(name, api, key, encoding, *counts))
         for lines in by_topic.values():
             yield from lines
 

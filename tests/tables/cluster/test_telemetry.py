@@ -54,7 +54,9 @@ def message() -> MetricsData:
 
 def test_each_kind_of_number_is_a_line() -> None:
     lines = pushed(message().SerializeToString())
-    values = [(line.metric, line.kind, line.value, line.count, line.lowest) for line in lines]
+    values = [
+        (line.metric, line.kind, line.value, line.observations, line.lowest) for line in lines
+    ]
     assert values == [
         ("gauge", "gauge", 1.5, None, None),
         ("sum", "sum", 2.0**53, None, None),
