@@ -115,7 +115,7 @@ def records(arguments: argparse.Namespace) -> None:
         raise UsageError("--top-keys shows keys, which are users' data: use it with --values")
     schemas = None if arguments.schemas is None else read_schemas(arguments.schemas)
     # Without chosen columns a table is for people; everything else is for programs.
-    is_for_reading = row_format == TABLE and names is None
+    is_for_reading = row_format == TABLE and names is None and arguments.top_keys is None
     catalog = Catalog(arguments.definitions)
     produced = ProducedOffsets()
     reader = RecordReader(

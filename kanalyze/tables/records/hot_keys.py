@@ -16,18 +16,13 @@ from typing import Annotated, Any, Final
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.columns import Int64, columns_of
-from kanalyze.spec.rows.records import RECORD_COLUMNS
-from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.columns.block import Ints, RowBlock, Words
 
 __all__ = ["HOT_KEY_COLUMNS", "HotKey", "HotKeys"]
 
 MOST_KEPT: Final = 100_000
 _LONGEST_KEY: Final = 256
-_BY_NAME: Final = {column.name: column for column in RECORD_COLUMNS}
-_COLUMNS: Final = [
-    _BY_NAME[name]
-    for name in ("topic", "topic_id", "api_name", "key", "key_encoding", "problem", "is_control")
-]
+_TEXTS: Final = ("topic", "topic_id", "api_name", "key", "key_encoding", "problem")
 
 
 class HotKey(NamedTuple):
@@ -61,13 +56,22 @@ class HotKeys:
 
     def add(self, block: RowBlock) -> None:
         """Count the keys of a block of records; rows without a record, and markers, have none."""
-        for *topics, api, key, encoding, problem, is_control in zip(
-            *block.values(_COLUMNS), strict=True
-        ):
-            if problem is None and not is_control:
-                topic = topics[0] or topics[1], api
-                self._counts[*topic, _short(key), encoding] += 1
-                self._of_topics[topic] += 1
+        texts = [block.columns[name] for name in _TEXTS]
+        is_control = block.columns["is_control"]
+        assert isinstance(is_control, Ints)
+        codes = [words.codes for words in texts if isinstance(words, Words)]
+        words_of = [[*words.words, None] for words in texts if isinstance(words, Words)]
+        # Equal records are counted as numbers, which takes a third of the time of texts.
+        for (*numbers, control), count in Counter(
+            zip(*codes, is_control.values, strict=True)
+        ).items():
+            name, topic_id, api, key, encoding, problem = (
+                words[code] for words, code in zip(words_of, numbers, strict=True)
+            )
+            if problem is None and not control:
+                topic = name or topic_id, api
+                self._counts[*topic, _short(key), encoding] += count
+                self._of_topics[topic] += count
         if len(self._counts) > 2 * self._most_kept:
             self._drop()
 
