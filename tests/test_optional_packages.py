@@ -47,7 +47,11 @@ def names_in(requirements: list[str]) -> set[str]:
 
 
 def imported_names(requirements: list[str]) -> set[str]:
-    own = {"protobuf": "google", "grpcio-tools": "grpc_tools"}
+    own = {
+        "protobuf": "google",
+        "grpcio-tools": "grpc_tools",
+        "opentelemetry-proto": "opentelemetry",
+    }
     return {own.get(name, name.replace("-", "_")) for name in names_in(requirements)}
 
 

@@ -28,6 +28,7 @@ PURPOSES = {
     "remote": "captures behind `http(s)://`",
     "schemas": "Avro and Protobuf in records",
     "mcp": "`mcp`: questions of an assistant",
+    "otlp": "metrics that clients push",
 }
 BYTES_OF_MB = 1_000_000
 

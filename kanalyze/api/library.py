@@ -79,6 +79,7 @@ __all__ = [
     "anomalies",
     "anonymize",
     "changes",
+    "client_metrics",
     "compare",
     "connections",
     "decode",
@@ -703,6 +704,20 @@ def changes(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tupl
     from kanalyze.spec.rows.cluster import CHANGE_COLUMNS
 
     return _cluster_rows("changes", CHANGE_COLUMNS, captures, options)
+
+
+def client_metrics(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
+    """Return the metrics that clients push to brokers (KIP-714), one number per row.
+
+    This is the table ``client_metrics`` of ``kanalyze sql``. Otherwise like :func:`groups`.
+
+    Raises:
+        DefinitionError: see :func:`requests`.
+        UsageError: see :func:`requests`; or opentelemetry-proto is not installed.
+    """
+    from kanalyze.spec.rows.cluster import CLIENT_METRIC_COLUMNS
+
+    return _cluster_rows("client_metrics", CLIENT_METRIC_COLUMNS, captures, options)
 
 
 def _cluster_rows(

@@ -6,6 +6,7 @@ In: an analysis. Out: a database, filled; a complete file, or none.
 from __future__ import annotations
 
 from contextlib import closing, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from kanalyze.runtime.table_rows import RECORDS
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.tables import ALWAYS, TABLES, choose_tables
+from kanalyze.tables.cluster.reader import CLIENT_METRICS
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import quality_facts
 from kanalyze.version import __version__
@@ -249,6 +251,12 @@ SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")
 """Tables to save in addition to those that every run fills; and records if they are asked for."""
 
 
+def _saved_tables() -> tuple[str, ...]:
+    """Return the tables to save; metrics of clients only if what reads them is installed."""
+    has_otlp = find_spec("opentelemetry") and find_spec("opentelemetry.proto")
+    return (*SAVED_TABLES, CLIENT_METRICS) if has_otlp else SAVED_TABLES
+
+
 def save_tables(
     analysis: Analysis,
     destination: str,
@@ -283,7 +291,7 @@ def save_tables(
         try:
             with Database(file=str(partial.absolute()), **limits) as database:
                 partial.chmod(mode)
-                fill(database, analysis, (*SAVED_TABLES, *([RECORDS] if records else [])))
+                fill(database, analysis, (*_saved_tables(), *([RECORDS] if records else [])))
                 ((requests,),) = database.values("SELECT count(*) FROM requests", {})
                 database.finish(header_of(analysis, options, __version__))
         finally:

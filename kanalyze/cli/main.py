@@ -50,6 +50,7 @@ _SOURCES = {
     **dict.fromkeys(("scapy", "prometheus_client"), "kanalyze[live]"),
     "cryptography": "kanalyze[tls]",
     **dict.fromkeys(("fastavro", "google", "grpc_tools"), "kanalyze[schemas]"),
+    "opentelemetry": "kanalyze[otlp]",
     **dict.fromkeys(("mcp", "pydantic"), "kanalyze[mcp]"),
 }
 """What pip has to install, by the top-level name of the missing module."""

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.records.fetched import ProducedOffsets
+    from kanalyze.tables.records.rows import RecordReader
 
     _Lines: TypeAlias = Callable[[Sequence[Exchange], RowBlock], Iterator[str]]
 
@@ -106,10 +109,13 @@ def records(arguments: argparse.Namespace) -> None:
     names = column_names(arguments.columns)
     row_format = arguments.format or default_format(arguments.output)
     table = columns_of_records(values=arguments.values)
-    _check_names(names, table)
+    if arguments.top_keys is None:
+        _check_names(names, table)
+    elif not arguments.values:
+        raise UsageError("--top-keys shows keys, which are users' data: use it with --values")
     schemas = None if arguments.schemas is None else read_schemas(arguments.schemas)
     # Without chosen columns a table is for people; everything else is for programs.
-    is_for_reading = row_format == TABLE and names is None
+    is_for_reading = row_format == TABLE and names is None and arguments.top_keys is None
     catalog = Catalog(arguments.definitions)
     produced = ProducedOffsets()
     reader = RecordReader(
@@ -117,12 +123,15 @@ def records(arguments: argparse.Namespace) -> None:
         Decoders(catalog),
         row_filter=analysis.row_filter,
         values_as=("escaped" if is_for_reading else "base64") if arguments.values else None,
-        longest_value=LONGEST_SHOWN if row_format == TABLE else None,
+        longest_value=LONGEST_SHOWN if row_format == TABLE and not arguments.top_keys else None,
         limits=DecompressionLimits(most_records=arguments.max_records),
         produced=produced,
         search=arguments.search,
         schemas=schemas,
     )
+    if arguments.top_keys is not None:
+        _write_top_keys(arguments, analysis, reader, produced)
+        return
     addresses = name_columns(arguments)
     readable = record_columns(values=arguments.values, search=arguments.search is not None)
     style = {"readable": readable, "status_of": record_status}
@@ -139,6 +148,25 @@ def records(arguments: argparse.Namespace) -> None:
     report_unread(sink.rows, arguments, analysis)
     for problem in () if schemas is None else schemas.problems():
         print_message(problem)
+
+
+def _write_top_keys(
+    arguments: argparse.Namespace,
+    analysis: Analysis,
+    reader: RecordReader,
+    produced: ProducedOffsets,
+) -> None:
+    """Write the most frequent keys of each topic."""
+    from kanalyze.tables.records.hot_keys import HOT_KEY_COLUMNS, HotKeys
+
+    keys, style = HotKeys(), {"status_of": lambda _: ""}
+    arguments.columns = arguments.columns or ",".join(column.name for column in HOT_KEY_COLUMNS)
+    with opened_output(arguments, analysis, HOT_KEY_COLUMNS, style, private=True) as sink:
+        for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
+            for records in reader.blocks(exchanges, block):
+                keys.add(records)
+        sink.write(list(keys.most(arguments.top_keys)))
+    report_unread(sink.rows, arguments, analysis)
 
 
 def _check_names(names: list[str] | None, table: tuple[Column, ...]) -> None:

@@ -285,6 +285,8 @@ def _values_of(values: Any, column: Column) -> ColumnValues:
         raise ValueError(f"{column.name} is null")
     if column.type.startswith("list<"):
         return _lists_of(values, column)
+    if column.type == "float64":
+        values = values.view("int64")
     return _words_of(values) if column.type == "string" else _ints_of(values)
 
 

@@ -31,7 +31,7 @@ _Schema: TypeAlias = dict[str, Any]
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _UNIX_TIME = "ns since 1970-01-01 00:00 UTC"
-_COLUMN_KINDS = {"bool": "bool", "list<string>": "texts"}
+_COLUMN_KINDS = {"bool": "bool", "float64": "number", "list<string>": "texts"}
 _RECORDS = "records"
 _REPORT = """what kanalyze report --json writes. Lists that are tables have at most 10,000 lines; \
 errors, clients, topics, groups and brokers may have one more, for the others. A value that is \

@@ -384,4 +384,9 @@ def _are_without_packets(captures: Captures) -> bool:
 
 
 def _tables(more: Collection[str], *, others: bool) -> Tables:
+    """Return the tables to make; raises UsageError for one that needs a package."""
+    if "client_metrics" in more:
+        from kanalyze.tables.cluster.reader import push_reader  # imported late: for other tables
+
+        push_reader()
     return Tables(connections=others, anomalies=others, more=frozenset(more))

@@ -27,6 +27,7 @@ __all__ = [
     "Column",
     "ColumnType",
     "FieldSource",
+    "Float64",
     "Int16",
     "Int32",
     "Int64",
@@ -64,6 +65,7 @@ TYPES: dict[str, ColumnType] = {
     "int16": ColumnType("int16", "SMALLINT", "ShortType", "Int64", 16, 2),
     "int32": ColumnType("int32", "INTEGER", "IntegerType", "Int64", 32, 4),
     "int64": ColumnType("int64", "BIGINT", "LongType", "Int64", 64, 8),
+    "float64": ColumnType("float64", "DOUBLE", "DoubleType", "Float64", 0, 8),
     "bool": ColumnType("bool_", "BOOLEAN", "BooleanType", "boolean", 0, 1),
     "binary": ColumnType("binary", "BLOB", "BinaryType"),
     "timestamp": ColumnType("timestamp", "TIMESTAMP_NS", "TimestampType"),
@@ -125,6 +127,7 @@ class _Number(NamedTuple):
 Int16: TypeAlias = Annotated[int, _Number("int16")]
 Int32: TypeAlias = Annotated[int, _Number("int32")]
 Int64: TypeAlias = Annotated[int, _Number("int64")]
+Float64: TypeAlias = Annotated[float, _Number("float64")]
 Bytes: TypeAlias = Annotated[int, _Number("int64", "B")]
 Milliseconds: TypeAlias = Annotated[int, _Number("int32", "ms")]
 Nanoseconds: TypeAlias = Annotated[int, _Number("int64", "ns")]

@@ -99,11 +99,11 @@ examples:
 """
 
 _SQL_EXAMPLES = """\
-The tables are requests, connections, anomalies, groups, metadata, changes, records and
-capture_quality; the views partitions and errors have one line for each entry of those lists of
-requests, flows sums them up by client and topic, lag has how far consumer groups are behind, and
-replication what brokers copy from each other. SQL is DuckDB's. Without a query, on a terminal, the
-command reads the captures once and asks for queries.
+The tables are requests, connections, anomalies, groups, metadata, changes, client_metrics,
+records and capture_quality; the views partitions and errors have one line for each entry of
+those lists of requests, flows sums them up by client and topic, lag has how far consumer groups
+are behind, and replication what brokers copy from each other. SQL is DuckDB's. Without a query,
+on a terminal, the command reads the captures once and asks for queries.
 
 examples:
   kanalyze sql broker.pcap
@@ -476,6 +476,8 @@ COMMANDS = {
             "--search BYTES": "only records with this text, or these bytes (hex:00ff), in the key, "
             "the value or a header's value; the column found_in says where. Rows of unreadable "
             "batches are kept",
+            "--top-keys N": "with --values: instead of records, the N most frequent keys of each "
+            "topic, with the number of their records; beyond 100,000 keys a range that it is in",
             **_OUTPUT,
             **_OF_FINDING,
             **_INPUT,

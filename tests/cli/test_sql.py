@@ -60,7 +60,16 @@ def test_tables_are_listed_with_their_columns(capsys: pytest.CaptureFixture[str]
     assert main(["sql", "--tables"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines if not line.startswith(" ")] == [
-        *("requests", "connections", "anomalies", "groups", "metadata", "changes", "records"),
+        *(
+            "requests",
+            "connections",
+            "anomalies",
+            "groups",
+            "metadata",
+            "changes",
+            "client_metrics",
+            "records",
+        ),
         *("capture_quality", "partitions", "errors", "flows", "lag", "replication"),
     ]
     assert any(line.startswith("  committed_offset ") for line in lines)

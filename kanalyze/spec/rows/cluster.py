@@ -9,18 +9,29 @@ of their tables, which begin with columns of the request's row.
 from typing import Annotated
 
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.spec.columns import Column, Int16, Int32, Int64, Milliseconds, columns_of
+from kanalyze.spec.columns import (
+    Column,
+    Float64,
+    Int16,
+    Int32,
+    Int64,
+    Milliseconds,
+    Time,
+    columns_of,
+)
 from kanalyze.spec.rows.requests import COLUMNS, Topic, TopicId
 
 __all__ = [
     "CARRIED_COLUMNS",
     "CARRIED_NAMES",
     "CHANGE_COLUMNS",
+    "CLIENT_METRIC_COLUMNS",
     "GROUP_COLUMNS",
     "METADATA_COLUMNS",
     "REQUEST_ID",
     "AssignedPartition",
     "Change",
+    "ClientMetric",
     "GroupEvent",
     "MetadataEntry",
 ]
@@ -204,7 +215,54 @@ class Change(NamedTuple):
     error_name: Annotated[str | None, "its name; NONE for 0"] = None
 
 
+class ClientMetric(NamedTuple):
+    """One number of a client's own metrics, as it pushed it to a broker (KIP-714)."""
+
+    client_instance_id: Annotated[
+        str | None, "id that the broker gave to this client, in Kafka's URL-safe base64"
+    ]
+    is_last: Annotated[bool, "the client says that it ends"]
+    metric: Annotated[
+        str | None, "its name, such as org.apache.kafka.producer.node.request.latency.max"
+    ] = None
+    labels: Annotated[
+        str | None, 'its attributes as JSON, such as {"node_id": "1"}; null: it has none'
+    ] = None
+    value: Annotated[
+        Float64 | None,
+        "the number; of histograms and summaries the sum of what they count; null: it has none, as "
+        "a gauge (NaN) that has measured nothing",
+    ] = None
+    observations: Annotated[
+        Int64 | None, "how many a histogram or summary counts; null for others"
+    ] = None
+    lowest: Annotated[Float64 | None, "the least of these; null: not told"] = None
+    highest: Annotated[Float64 | None, "the most of these; null: not told"] = None
+    kind: Annotated[str | None, "gauge, sum, histogram, exponential_histogram or summary"] = None
+    temporality: Annotated[
+        str | None,
+        "delta: since the push before; cumulative: since the client began; null for others",
+    ] = None
+    unit: Annotated[str | None, "unit; null: Java's clients tell none"] = None
+    time_ns: Annotated[Time | None, "time of the number, by the clock of the client"] = None
+    start_time_ns: Annotated[
+        Time | None, "time of the begin of what it counts, by the clock of the client"
+    ] = None
+    resource: Annotated[
+        str | None, "what the client says of itself, as JSON, such as its group; null: nothing"
+    ] = None
+    problem: Annotated[
+        str | None,
+        "why there is no number: unknown_codec, bad_compression, decompressed_too_large (4 MiB), "
+        "malformed, or too_many_numbers (10,000 of a push); null: there is one",
+    ] = None
+    error_code: Annotated[
+        Int16 | None, "the broker's answer; 0 if it took the push; null: no response could be read"
+    ] = None
+
+
 GROUP_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(GroupEvent))
 METADATA_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(MetadataEntry))
 CHANGE_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(Change))
+CLIENT_METRIC_COLUMNS: tuple[Column, ...] = (*CARRIED_COLUMNS, *columns_of(ClientMetric))
 """The columns copied from the request's row, and the fields of the row type."""

@@ -33,7 +33,10 @@ NAMED_TABLES = {
     "requests": "request_start_ns",
     "connections": "start_ns",
     "anomalies": "time_ns",
-    **dict.fromkeys(("groups", "metadata", "changes", "partitions", "errors"), "request_start_ns"),
+    **dict.fromkeys(
+        ("groups", "metadata", "changes", "client_metrics", "partitions", "errors"),
+        "request_start_ns",
+    ),
     "flows": "first_time_ns",
 }
 """The tables with addresses of both ends, and the column with the time of a line."""

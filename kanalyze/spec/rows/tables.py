@@ -13,7 +13,13 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.spec.columns import Column, with_times
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, QUALITY, QUALITY_COLUMNS
-from kanalyze.spec.rows.cluster import CHANGE_COLUMNS, GROUP_COLUMNS, METADATA_COLUMNS, REQUEST_ID
+from kanalyze.spec.rows.cluster import (
+    CHANGE_COLUMNS,
+    CLIENT_METRIC_COLUMNS,
+    GROUP_COLUMNS,
+    METADATA_COLUMNS,
+    REQUEST_ID,
+)
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.requests import COLUMNS
@@ -56,6 +62,12 @@ TABLES: dict[str, TableSpec] = {
             "changes",
             "one setting that a request asks to change, or a resource that it creates or deletes",
             CHANGE_COLUMNS,
+        ),
+        TableSpec(
+            "client_metrics",
+            "one number of the metrics that a client pushes to a broker (KIP-714); it needs "
+            "kanalyze[otlp]",
+            CLIENT_METRIC_COLUMNS,
         ),
         TableSpec(
             "records",

@@ -12,12 +12,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.errors import UsageError
 from kanalyze.spec.columns import columns_of
 from kanalyze.spec.rows.cluster import (
     CARRIED_NAMES,
     REQUEST_ID,
     AssignedPartition,
     Change,
+    ClientMetric,
     GroupEvent,
     MetadataEntry,
 )
@@ -42,7 +44,7 @@ from kanalyze.tables.cluster.groups import (
 from kanalyze.tables.columns.block import Ints, RowBlock, Words, columns_of_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.codec.compiler import Projection
@@ -53,24 +55,43 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tables.requests.topic_names import TopicNames
 
-__all__ = ["CLUSTER_TABLES", "ClusterFacts", "ClusterLines", "ClusterReader", "fields_of"]
+__all__ = [
+    "CLIENT_METRICS",
+    "CLUSTER_TABLES",
+    "ClusterFacts",
+    "ClusterLines",
+    "ClusterReader",
+    "fields_of",
+    "push_reader",
+]
 
 _GROUPS, _METADATA, _CHANGES = "groups", "metadata", "changes"
+CLIENT_METRICS = "client_metrics"
+"""The table that needs a package besides."""
 _FIELDS: dict[str, FieldPaths] = {
     _GROUPS: GROUP_FIELDS,
     _METADATA: METADATA_FIELDS,
     _CHANGES: CHANGE_FIELDS,
 }
 CLUSTER_TABLES = frozenset(_FIELDS)
-"""The tables that this module makes."""
+"""The tables that this module makes, without :data:`CLIENT_METRICS`."""
+_PUSH_TELEMETRY = 72
+_PUSH_FIELDS: FieldPaths = {
+    _PUSH_TELEMETRY: (
+        ("ClientInstanceId", "Terminating", "CompressionType", "Metrics"),
+        ("ErrorCode",),
+    )
+}
 _METADATA_COLUMNS = columns_of(MetadataEntry)
 _CHANGE_COLUMNS = columns_of(Change)
+_METRIC_COLUMNS = columns_of(ClientMetric)
 _OFFSET_AT = len(GroupEvent._fields) - len(OFFSET_FIELDS)
 _EVENT_COLUMNS = columns_of(GroupEvent)[:_OFFSET_AT]
 _OFFSET_COLUMNS = columns_of(GroupEvent)[_OFFSET_AT:]
 _TOPIC = attrgetter("topic")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
+_Body: TypeAlias = "dict[str, Any] | None"
 _NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, PartitionOffset, MetadataEntry)
 """Values that may name a topic."""
 
@@ -92,7 +113,8 @@ class ClusterFacts(NamedTuple):
     table: str
     items: list[Any]
     """For ``groups``: :class:`GroupEvent` and :class:`OffsetEvents`; for ``metadata``: pairs of
-    subject and values; for ``changes``: :class:`Change`."""
+    subject and values; for ``changes``: :class:`Change`; for ``client_metrics``:
+    :class:`ClientMetric`."""
 
 
 def fields_of(
@@ -100,11 +122,15 @@ def fields_of(
 ) -> dict[tuple[int, str], Projection]:
     """Return the fields to decode for these tables in addition to those of rows.
 
-    Other names than :data:`CLUSTER_TABLES` are ignored. Without ``commits``, ``groups`` has no
+    Names of other tables are ignored. Without ``commits``, ``groups`` has no
     lines of commits.
     """
-    fields = {**_FIELDS, _GROUPS: _group_fields(commits=commits)}
-    return more_fields([fields[table] for table in sorted(CLUSTER_TABLES & {*tables})])
+    fields = {
+        **_FIELDS,
+        _GROUPS: _group_fields(commits=commits),
+        CLIENT_METRICS: _PUSH_FIELDS,
+    }
+    return more_fields([fields[table] for table in sorted(fields.keys() & {*tables})])
 
 
 def _group_fields(*, commits: bool) -> FieldPaths:
@@ -112,6 +138,17 @@ def _group_fields(*, commits: bool) -> FieldPaths:
     if commits:
         return GROUP_FIELDS
     return {key: paths for key, paths in GROUP_FIELDS.items() if key not in COMMIT_APIS}
+
+
+def push_reader() -> Callable[[_Body, _Body], list[ClientMetric]]:
+    """Return what reads pushes of metrics; raises UsageError without OpenTelemetry's classes."""
+    try:
+        from kanalyze.tables.cluster.telemetry import client_metrics  # imported late: few need it
+    except ImportError as error:
+        raise UsageError(
+            "client_metrics needs opentelemetry-proto: pip install 'kanalyze[otlp]'"
+        ) from error
+    return client_metrics
 
 
 class ClusterReader:
@@ -130,11 +167,12 @@ class ClusterReader:
         self._group_apis = frozenset(_group_fields(commits=commits) if _GROUPS in tables else ())
         self._has_metadata = _METADATA in tables
         self._change_apis = frozenset(CHANGE_FIELDS if _CHANGES in tables else ())
+        self._read_push = push_reader() if CLIENT_METRICS in tables else None
         self._answers: dict[tuple[int, int, int | None, object], list[Any]] = {}
 
     def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
         """Return the facts in exchanges, in their order; ``block`` has their rows."""
-        if not (self._group_apis or self._has_metadata or self._change_apis):
+        if not (self._group_apis or self._has_metadata or self._change_apis or self._read_push):
             return []
         status = block.columns["status"]
         assert isinstance(status, Words)
@@ -152,6 +190,9 @@ class ClusterReader:
                     self._add(facts, row, _GROUPS, exchange)
             elif key in self._change_apis:
                 self._add(facts, row, _CHANGES, exchange)
+            elif key == _PUSH_TELEMETRY:
+                if self._read_push is not None:
+                    self._add(facts, row, CLIENT_METRICS, exchange)
             elif (
                 self._has_metadata
                 and key in METADATA_FIELDS
@@ -173,6 +214,9 @@ class ClusterReader:
                 items = list(group_events(key, request, response))
             elif table == _CHANGES:
                 items = changes(key, request, response)
+            elif table == CLIENT_METRICS:
+                assert self._read_push is not None
+                items = self._read_push(request, response)
             else:
                 items = metadata_entries(key, exchange.key_version, request, response)
         if items:
@@ -236,6 +280,10 @@ class ClusterLines:
                 rows, item_columns = self._group_lines(of_table)
             elif table == _CHANGES:
                 rows, item_columns = self._change_lines(of_table)
+            elif table == CLIENT_METRICS:
+                rows = array("q", [fact.row for fact in of_table for _ in fact.items])
+                pushed = [item for fact in of_table for item in fact.items]
+                item_columns = columns_of_rows(pushed, _METRIC_COLUMNS)
             else:
                 rows, item_columns = self._metadata_lines(of_table, block)
             if rows:

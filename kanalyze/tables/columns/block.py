@@ -63,7 +63,7 @@ def bytes_of_row(row: Row) -> int:
 
 
 class Ints(NamedTuple):
-    """A column of integers, or of bools as 0 and 1."""
+    """A column of integers, of bools as 0 and 1, or of the bits of floats."""
 
     values: array[int]
     """Values, of type code q; 0 where null."""
@@ -226,14 +226,25 @@ def columns_of_rows(
 def _column_of(column: Column, values: Sequence[Any]) -> ColumnValues:
     if column.type.startswith("list<"):
         return _lists_of(column, values)
+    if column.type == "float64":
+        bits = _same_bits("q", array("d", [value or 0.0 for value in values]))
+        return Ints(bits, _valid_of(values))
     return _words_of(values) if column.type == "string" else _ints_of(values)
 
 
+def _same_bits(kind: str, numbers: array[Any]) -> array[Any]:
+    """Return numbers of 64 bits as numbers of another type with the same bits."""
+    same = array(kind)
+    same.frombytes(numbers.tobytes())
+    return same
+
+
 def _ints_of(values: Sequence[int | None]) -> Ints:
-    valid = None
-    if None in values:
-        valid = bytearray(map(is_not, values, repeat(None)))
-    return Ints(array("q", [value or 0 for value in values]), valid)
+    return Ints(array("q", [value or 0 for value in values]), _valid_of(values))
+
+
+def _valid_of(values: Sequence[object]) -> bytearray | None:
+    return bytearray(map(is_not, values, repeat(None))) if None in values else None
 
 
 def _words_of(values: Sequence[str | None]) -> Words:
@@ -433,7 +444,8 @@ def _values_of(column: Column, values: ColumnValues) -> list[Any]:
 
 
 def _numbers(column: Column, ints: Ints) -> list[Any]:
-    values: list[Any] = ints.values.tolist()
+    is_float = column.type == "float64"
+    values: list[Any] = (_same_bits("d", ints.values) if is_float else ints.values).tolist()
     if column.type == "bool":
         values = list(map(bool, values))
     if ints.valid is None:

@@ -58,6 +58,7 @@ class Broker:
         self.folder = folder
         self.settings = dict(settings or {})
         self.data = folder / "data"
+        self.classes = folder / "classes"
         self.requests = folder / "requests.log"
         self.certificate = folder / "certificate.pem"
         self.child: subprocess.Popen[str] | None = None
@@ -74,6 +75,9 @@ class Broker:
         """Make the key, the properties file and the formatted storage."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._make_key()
+        for name in self.settings.get("metric.reporters", "").split(","):
+            if name and "." not in name:
+                self._compile(name)
         properties = self.folder / "server.properties"
         lines = (f"{key}={value}" for key, value in self._properties().items())
         properties.write_text("\n".join(lines) + "\n")
@@ -142,7 +146,8 @@ class Broker:
     def _java(self, main_class: str, *words: str, options: tuple[str, ...] = JVM) -> list[str]:
         """A command line of the broker's own version, which may be another than the tools'."""
         if self.jars is None:
-            return self.tools.java(main_class, *words, options=options)
+            classes = self.classes if self.classes.exists() else None
+            return self.tools.java(main_class, *words, options=options, classes=classes)
         # Before 4.0 Kafka came with a log4j that can't write a request's time as a number.
         newer = sorted(self.tools.jars.glob("log4j-*.jar"))
         path = ":".join(map(str, (*newer, self.jars / "*")))
@@ -182,6 +187,12 @@ class Broker:
         )
         locals_ = (line.split()[3] for line in told.stdout.splitlines() if len(line.split()) > 4)
         return any(local.rpartition(":")[2] in ports for local in locals_)
+
+    def _compile(self, name: str) -> None:
+        """Compile a class of ours that runs inside the broker."""
+        source = HERE / "clients" / f"{name}.java"
+        path = ["-cp", f"{self.tools.jars}/*", "-d", str(self.classes)]
+        run(["javac", *path, str(source)], timeout=60)
 
     def _make_key(self) -> None:
         need("openssl")

@@ -23,10 +23,20 @@ class Tools:
     python: Path
     kafka_version: str
 
-    def java(self, main_class: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
-        """A command line for a class of Kafka's jars, in a small and fast-starting JVM."""
+    def java(
+        self,
+        main_class: str,
+        *arguments: str,
+        options: tuple[str, ...] = (),
+        classes: Path | None = None,
+    ) -> list[str]:
+        """A command line for a class of Kafka's jars, in a small and fast-starting JVM.
+
+        ``classes`` is a folder of more classes.
+        """
         small = ("-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        return ["java", *(options or small), "-cp", f"{self.jars}/*", main_class, *arguments]
+        path = f"{self.jars}/*" if classes is None else f"{self.jars}/*:{classes}"
+        return ["java", *(options or small), "-cp", path, main_class, *arguments]
 
 
 def cache_folder() -> Path:

@@ -18,6 +18,7 @@ from scenarios import (
     old,
     sasl,
     small,
+    telemetry,
     tls,
     tls_keys,
     transactions,
@@ -43,6 +44,7 @@ ALL: tuple[Scenario, ...] = (
     cluster.SCENARIO,
     *old.SCENARIOS,
     foreign.SCENARIO,
+    telemetry.SCENARIO,
     *faults_network.SCENARIOS,
     *faults_protocol.SCENARIOS,
 )
