@@ -15,8 +15,9 @@ from kanalyze.common import paths
 from kanalyze.common.paths import is_database
 from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
-from kanalyze.queries.files import built_in, words_of
+from kanalyze.queries.files import built_in, words_below
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
+from kanalyze.queries.report_names import add_names
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.requests import COLUMNS
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.filters import FoundRows
+    from kanalyze.tables.names import AddressNames
 
 __all__ = [
     "compare_inputs",
@@ -51,8 +53,8 @@ _TIMES = frozenset(time_name(column.name) for column in COLUMNS if column.is_tim
 
 
 def tables_of(kinds: Iterable[FindingKind]) -> set[str]:
-    """Return the tables that findings need, besides those that every run fills."""
-    return {table for kind in kinds for table in kind.tables}
+    """Return the tables that findings and a report need, besides those that every run fills."""
+    return {"changes", "groups"}.union(*(kind.tables for kind in kinds))
 
 
 def names_of(kinds: Iterable[FindingKind], *, has_page: bool) -> frozenset[str] | None:
@@ -76,7 +78,7 @@ def _queries_in(*folders: str) -> list[Query]:
 
 
 def _words_of_all(queries: Iterable[Query]) -> frozenset[str]:
-    return frozenset[str]().union(*(words_of(query.sql) for query in queries))
+    return frozenset[str]().union(*(words_below(query.sql) for query in queries))
 
 
 def report_on(
@@ -85,6 +87,7 @@ def report_on(
     thresholds: Mapping[str, float] | None = None,
     *,
     most_slowest: int = MAX_SLOWEST,
+    names: AddressNames | None = None,
 ) -> dict[str, Any]:
     """Return the report on the tables of a run.
 
@@ -93,11 +96,14 @@ def report_on(
         kinds: the kinds of findings to search for.
         thresholds: see :func:`kanalyze.queries.findings.findings_of`.
         most_slowest: number of the slowest requests to list.
+        names: the names of addresses; None for none.
 
     Raises:
         UsageError: a threshold does not exist.
     """
-    return report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
+    report = report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
+    add_names(report, names)
+    return report
 
 
 def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
@@ -137,12 +143,16 @@ def page_of(engine: QueryEngine, report: dict[str, Any], zone: Zone) -> bytes:
     """
     from kanalyze.queries.engine import FailedQueries
     from kanalyze.queries.page import cube_of
+    from kanalyze.queries.report_names import with_names
     from kanalyze.render.html import html_page, plain_page
 
     failed = FailedQueries()
     cube = cube_of(engine, report, failed)
     failed.add_to(report)
-    page = plain_page(report, zone) if cube is None else html_page(report, cube, zone)
+    shown = with_names(report)
+    if cube is None:
+        return plain_page(shown, zone).encode("utf-8")
+    page = html_page(shown, with_names(cube, report.get("names")), zone)
     return page.encode("utf-8")
 
 

@@ -50,6 +50,8 @@ class SavedConditions(NamedTuple):
 class SavedAnalysis(RowSource):
     """Rows of saved files, one file after the other; has the methods of an analysis for rows."""
 
+    is_saved = True
+
     def __init__(
         self,
         files: Sequence[str],
@@ -149,12 +151,12 @@ class SavedAnalysis(RowSource):
         more: Collection[str] = (),
         *,
         others: bool = True,
-        offsets: bool = True,  # noqa: ARG002 - they are in the file
+        commits: bool = True,  # noqa: ARG002 - they are in the file
     ) -> Iterator[TableRows]:
         """Yield the rows of several tables that match the filter.
 
         See :meth:`kanalyze.runtime.pipeline.Analysis.table_rows` for the arguments; lines of
-        offsets come in any case. Raises what :meth:`batches` raises, and UsageError for a table
+        commits come in any case. Raises what :meth:`batches` raises, and UsageError for a table
         that the files do not have.
         """
         request_ids = array("q")

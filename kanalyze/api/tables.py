@@ -21,7 +21,6 @@ from kanalyze.queries.name_tables import names_brokers
 from kanalyze.runtime.table_rows import RECORDS
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
-from kanalyze.spec.rows.cluster import OFFSETS
 from kanalyze.spec.rows.tables import ALWAYS, TABLES, choose_tables
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.quality import quality_facts
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from kanalyze.queries.names import AddressNames
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.tables.names import AddressNames
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
@@ -118,9 +117,9 @@ def fill(
         analysis: an analysis of captures or of saved files.
         tables: tables to fill, besides :data:`kanalyze.spec.rows.tables.ALWAYS`.
         names: names of columns that are needed; None for all. Planning a query takes longer with
-            each column of its tables, most of all with timestamps. Without a name of
-            ``OFFSETS``, ``groups`` need not have the lines of offsets, which may be as many as
-            all other rows.
+            each column of its tables, most of all with timestamps. With names, ``groups`` need
+            not have the lines of commits, which may be as many as all other rows: queries of
+            kanalyze read those in ``partitions``.
         others: whether the rows of connections and anomalies are needed: without them, their tables
             may be empty.
 
@@ -136,9 +135,8 @@ def fill(
             return
     makers = create_tables(database, {table.name: table.columns for table in chosen}, names)
     more = set(makers).difference((*ALWAYS, QUALITY))
-    offsets = any(_is_named(name, names) for name in OFFSETS)
     waiting = {name: _WaitingRows(name, maker) for name, maker in makers.items()}
-    for rows in analysis.table_rows(more, others=others, offsets=offsets):
+    for rows in analysis.table_rows(more, others=others, commits=names is None):
         for block in rows.requests:
             waiting["requests"].add_block(block)
         for name, block in rows.lines:

@@ -200,7 +200,14 @@ def _sections(text: str) -> list[str]:
         if word not in SECTIONS and word != "all":
             hint = known_or_similar(word, (*SECTIONS, "all"))
             raise argparse.ArgumentTypeError(f"no section of a report: {word!r}{hint}")
+    if "clients" in words:
+        words.append("inventory")  # each client, behind those by client id
     return list(SECTIONS) if "all" in words else words
+
+
+def _lines(text: str) -> int:
+    """Parse a number of lines; 0 is for all of them."""
+    return sys.maxsize if text == "0" else _count(text)
 
 
 def _fail_on(text: str) -> list[str]:
@@ -250,6 +257,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "BYTES": _search,
     "WORDS": _fail_on,
     "sections": _sections,
+    "LINES": _lines,
     "KEY=VALUE": _setting,
     "NAME=VALUE": _setting,
     "NAME=NUMBER": _threshold,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.api.reports import compare_inputs, report_in
 from kanalyze.cli.analyze import (
     filters_of,
+    names_in,
     report_undecrypted,
     rows_of,
     worker_count,
@@ -25,6 +26,7 @@ from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.queries.compare.comparison import Thresholds
+from kanalyze.queries.report_names import add_names, with_names
 from kanalyze.render.compare import compare_lines, compare_markdown
 from kanalyze.render.json import summary_json
 
@@ -77,6 +79,7 @@ def compare(arguments: argparse.Namespace) -> int:
                 threads=worker_count(arguments),
                 watched=partial(_watched, progress, read),
             )
+        add_names(comparison, names_in(arguments))
         if output is not None:
             output.file.write(summary_json(comparison).encode("ascii"))
     if arguments.json != STANDARD_OUTPUT:
@@ -138,6 +141,6 @@ def _show(comparison: dict[str, Any], output_format: str, zone: Zone) -> None:
     if output_format == "json":
         sys.stdout.write(summary_json(comparison))
     elif output_format == "md":
-        sys.stdout.write(compare_markdown(comparison, zone))
+        sys.stdout.write(compare_markdown(with_names(comparison), zone))
     else:
-        show_lines(partial(compare_lines, comparison, zone=zone))
+        show_lines(partial(compare_lines, with_names(comparison), zone=zone))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, Final
@@ -29,11 +29,12 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import format_time
 from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
-from kanalyze.live.window.snapshot import LatestFindings
+from kanalyze.live.window.snapshot import LagOfTopic, LatestFindings
 from kanalyze.queries.database import Database
+from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import findings_of, told, unfiltered_only
 from kanalyze.queries.named_findings import with_commands
-from kanalyze.queries.report import report_of
+from kanalyze.queries.report import bounded_line, report_of
 from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import ALWAYS, choose_tables
@@ -429,6 +430,7 @@ _MIN_PAUSE_NS: Final = 5_000_000_000
 _FIRST_NS: Final = 1_000_000_000
 _ROUND_MEMORY_BYTES: Final = 128 << 20
 _ROUND_QUERY_S: Final = 5.0
+_MAX_LAGS: Final = 1000
 
 
 class Answer(NamedTuple):
@@ -437,6 +439,7 @@ class Answer(NamedTuple):
     findings: tuple[Finding, ...]
     not_searched: dict[str, str]
     """By kind of finding: why it was not searched for."""
+    lag: tuple[LagOfTopic, ...] | None
     duration_ns: int
     """CPU time of the thread: elapsed time would include that of other threads."""
 
@@ -487,19 +490,40 @@ class FindingsWatch:
         future, batches, time_ns = self._round
         if future.done():
             self._round = None
-            findings, not_searched, duration_ns = future.result()
+            findings, not_searched, lag, duration_ns = future.result()
             span_ns = batches.last_ns - batches.first_ns
-            self.latest = LatestFindings(time_ns, batches.requests, span_ns, findings, not_searched)
+            self.latest = LatestFindings(
+                time_ns, batches.requests, span_ns, findings, not_searched, lag
+            )
             self._due_ns = clock_ns + max(_MIN_PAUSE_NS, SHARE * duration_ns)
 
 
 def ask(search: FindingSearch, rows: RowBatches, facts: Sequence[QualityFact] = ()) -> Answer:
-    """Search for findings in some rows; return them, the most severe first, and the cost."""
+    """Search for findings and lag in some rows, the most severe first; return the cost too."""
     began_ns = time.thread_time_ns()
-    findings, not_searched = search.search(
-        lambda: database_of(rows.batches, facts, _ROUND_MEMORY_BYTES), _ROUND_QUERY_S
-    )
-    return Answer(tuple(findings), not_searched, time.thread_time_ns() - began_ns)
+    lag: tuple[LagOfTopic, ...] | None = None
+
+    @contextmanager
+    def opened() -> Iterator[Database]:
+        nonlocal lag
+        with database_of(rows.batches, facts, _ROUND_MEMORY_BYTES) as database:
+            yield database
+            lag = _lag_in(database)
+
+    findings, not_searched = search.search(opened, _ROUND_QUERY_S)
+    return Answer(tuple(findings), not_searched, lag, time.thread_time_ns() - began_ns)
+
+
+def _lag_in(database: Database) -> tuple[LagOfTopic, ...] | None:
+    """Return the lag of groups; None if the query fails, or takes too long."""
+    timer = _Timer(database, _ROUND_QUERY_S)
+    try:
+        lines = database.answer(built_in("report")["lag"], {"most_keys": _MAX_LAGS})
+    except UsageError:
+        return None
+    finally:
+        timer.stop()
+    return tuple(LagOfTopic(**bounded_line(line)) for line in lines)
 
 
 def _quality_fields(state: CaptureState) -> dict[str, Any]:

@@ -12,6 +12,7 @@ values of a label get a series; all others are counted as ``other``.
 
 from __future__ import annotations
 
+import operator
 from hashlib import blake2s
 from operator import attrgetter
 from threading import Lock
@@ -21,6 +22,7 @@ import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import CollectorRegistry
 
+from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
 from kanalyze.live.window.row_measures import RowMeasures
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from prometheus_client.core import Metric
 
-    from kanalyze.live.window.snapshot import CaptureState
+    from kanalyze.live.window.snapshot import CaptureState, LagOfTopic
     from kanalyze.live.window.sums import GroupedRows, Items
     from kanalyze.queries.findings import Finding
     from kanalyze.tables.columns.block import RowBlock
@@ -108,15 +110,15 @@ class LabelValues:
         self.texts.append(text)
         return slot
 
-    def slots(self, values: WordArray) -> NDArray[np.int64]:
-        """Return the slot of each value."""
+    def slots(self, values: WordArray, *, counts_folded: bool = True) -> NDArray[np.int64]:
+        """Return the slot of each value; ``counts_folded``: those of :data:`OTHER` are counted."""
         codes, words = values
         # Words that do not occur get no slot. Code -1, null, is the last index.
         slots = np.full(len(words) + 1, _NULL_SLOT)
         counts = np.bincount(codes + 1, minlength=len(words) + 1)[1:]
         for code in np.flatnonzero(counts).tolist():
             slots[code] = slot = self.slot(words[code])
-            if slot == _OTHER_SLOT:
+            if slot == _OTHER_SLOT and counts_folded:
                 self.folded += int(counts[code])
         return slots[codes]
 
@@ -157,6 +159,9 @@ class Metrics:
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
         self._write_failures: dict[str, int] = {}
         self._findings: dict[tuple[str, int], int] = {}
+        self._lag_lines: Sequence[LagOfTopic] | None = None
+        self._lag: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+        """By group and topic: the lag in records and in ns."""
         self.registry = CollectorRegistry(auto_describe=True)
         """Contains these metrics; others may register in it too."""
         self.registry.register(self)
@@ -208,6 +213,12 @@ class Metrics:
         with self._lock:
             self._findings = counts
 
+    def set_lag(self, lines: Sequence[LagOfTopic] | None) -> None:
+        """Set the lag of groups, the highest first; None: not known."""
+        if lines is not self._lag_lines:
+            with self._lock:
+                self._lag_lines, self._lag = lines, self._rows.lag_of(lines or ())
+
     def collect(self) -> list[Metric]:
         """Return all metrics; the registry calls this."""
         with self._lock:
@@ -246,8 +257,18 @@ class Metrics:
         for (name, severity), count in self._findings.items():
             findings.add_metric([name, str(severity)], count)
         yield findings
+        for number, (name, text) in enumerate(_LAGS.items()):
+            lag = GaugeMetricFamily(f"kanalyze_{name}", text, labels=["group", "topic"])
+            for labels, amounts in self._lag.items():
+                if (amount := amounts[number]) is not None:
+                    lag.add_metric(labels, amount / _NS_PER_S if number else amount)
+            yield lag
 
 
+_LAGS: Final = {
+    "group_lag_records": "Records that were written and not committed, in the last minutes.",
+    "group_lag_seconds": "How long ago the log grew beyond a committed offset, the longest.",
+}
 _CAPTURE_COUNTERS: Final = {
     "capture_packets": "Packets captured.",
     "capture_bytes": "Bytes of captured packets, link headers included.",
@@ -277,6 +298,8 @@ class _Labels(NamedTuple):
     """Labels, and the columns with their values."""
     where: str | None = None
     """The column that says which items count; None for all."""
+    most: int | None = None
+    """Number of combinations with series of their own; the others are counted as ``other``."""
 
 
 def _rows(rows: RowMeasures) -> RowMeasures:
@@ -290,6 +313,12 @@ _ERRORS: Final = _Labels(attrgetter("errors"), (_API, ("error", "name")))
 _CLIENTS: Final = _Labels(_rows, (("client_id", "client_id"),), "is_request")
 _TOPICS: Final = _Labels(
     attrgetter("partitions"), (("topic", "topic_or_id"), ("direction", "direction")), "has_data"
+)
+_MAX_FLOWS: Final = 1000
+_FLOWS: Final = _Labels(
+    attrgetter("partitions"),
+    (("client_id", "client_id"), ("topic", "topic_or_id"), ("direction", "direction")),
+    *("has_data", _MAX_FLOWS),
 )
 _GROUPS: Final = _Labels(GroupEvents, (("group", "group"), ("event", "event")))
 _APIS: Final = _Labels(_rows, (_API,))
@@ -408,6 +437,10 @@ _METRICS: Final[dict[_Labels, tuple[_Counter | _Histogram, ...]]] = {
         _Counter("topic_records", "Records, as batch headers count them.", "counted_records"),
         _Counter("topic_bytes", "Bytes of records as they are on the wire.", "counted_bytes"),
     ),
+    _FLOWS: (
+        _Counter("flow_records", "Records by client and topic.", "counted_records"),
+        _Counter("flow_bytes", "Bytes of these records on the wire.", "counted_bytes"),
+    ),
     _GROUPS: (_Counter("group_rebalance_events", _EVENTS, "one"),),
     _APIS: (
         _Histogram(
@@ -449,7 +482,9 @@ class _RowMetrics:
         ]
         fixed = [LabelValues(name, _MAX_FIXED) for name in ("status", "direction", "event")]
         self._labels = {label.name: label for label in (*self._limited, *fixed)}
-        self._sums = {labels: KeyedSums(metrics, None) for labels, metrics in _METRICS.items()}
+        self._sums = {
+            labels: KeyedSums(metrics, labels.most) for labels, metrics in _METRICS.items()
+        }
 
     def add(self, rows: RowMeasures) -> None:
         """Count rows."""
@@ -462,9 +497,30 @@ class _RowMetrics:
                 # The values of a label are looked up once, because that counts those beyond the
                 # limit.
                 if (name, items) not in slots:
-                    slots[name, items] = IntArray(self._labels[name].slots(items[column]), None)
+                    # Clients and topics of flows are counted as such already.
+                    numbers = self._labels[name].slots(
+                        items[column], counts_folded=labels is not _FLOWS
+                    )
+                    slots[name, items] = IntArray(numbers, None)
             keys = [slots[name, items] for name, _ in labels.columns]
             sums.add(keys, items, None if labels.where is None else items[labels.where])
+
+    def lag_of(
+        self, lines: Iterable[LagOfTopic]
+    ) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+        """Return lag in records (summed) and in ns (the longest) by the labels group and topic."""
+        found: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+        for line in lines:
+            group, topic = (
+                self._labels[name].texts[self._labels[name].slot(value)]
+                for name, value in (("group", line.group_id), ("topic", line.topic))
+            )
+            records, ns = found.get((group, topic), (None, None))
+            found[group, topic] = (
+                of_known(operator.add, records, line.lag),
+                of_known(max, ns, line.lag_ns),
+            )
+        return found
 
     def families(self) -> Iterator[Metric]:
         """Yield all metrics of rows."""
@@ -480,6 +536,8 @@ class _RowMetrics:
                         for name, slot in zip(names, key, strict=True)
                     ]
                     metric.add_sample(family, texts, values[number])
+                if sums.others is not None:
+                    metric.add_sample(family, [OTHER] * len(names), sums.others[number])
         yield from families.values()
         yield from self._limits()
 

@@ -227,9 +227,11 @@ class DerivedViews:
         """
         tables, macros = derived(), built_in("macros")
         words = words_of(sql)
-        for name in sorted(words & macros.keys() - self._macros):
-            self._connection.execute(macros[name].sql)
-            self._macros.add(name)
+        for name in sorted(words & macros.keys()):
+            if name not in self._macros:
+                self._macros.add(name)
+                self.make(macros[name].sql, above)  # it may call others
+                self._connection.execute(macros[name].sql)
         for name in sorted(derived_in(sql) - above - self._given):
             if name not in self._kinds:
                 table = tables[name].with_rows() if self._with_rows else tables[name]

@@ -43,6 +43,7 @@ _MAX_VERSIONS = 200
 _MAX_PARTS = 200
 _MAX_EVENTS = 600
 _MAX_SLOWEST = 300
+_MAX_LAGS = 8
 _MAX_OF_ALL = 100
 _MAX_OF_EACH = 3
 
@@ -187,6 +188,7 @@ class _PageQueries:
     ) -> None:
         self._database = database
         self._failed = failed
+        self.has_groups = "groups" in database.tables
         self.level = level._asdict()
         self.start_ns, self.bucket_ns, self.buckets = _time_buckets(
             report["throughput"], level.buckets
@@ -199,6 +201,7 @@ class _PageQueries:
             "most_cells": _MAX_CELLS,
             "most_events": _MAX_EVENTS,
             "most": _MAX_SLOWEST,
+            "most_lags": _MAX_LAGS,
             "most_of_all": _MAX_OF_ALL,
             "most_of_each": _MAX_OF_EACH,
         }
@@ -240,8 +243,19 @@ def _details(queries: _PageQueries) -> dict[str, Any]:
     return {
         "exact": {name: _exact(queries, keys) for name, keys in _EXACT.items()},
         "slowest": [bounded_line(line) for line in queries.lines_if_any("slowest")],
+        "lags": _lags(queries) if queries.has_groups else [],
         "group_events": [bounded_line(line) for line in queries.lines_if_any("group_events")],
     }
+
+
+def _lags(queries: _PageQueries) -> list[dict[str, Any]]:
+    """Return a line for each group and topic, with its points: pairs of span and records."""
+    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    for point in map(bounded_line, queries.lines_if_any("lag")):
+        key = point["group_id"], point["topic"]
+        line = lines.setdefault(key, {"group_id": key[0], "topic": key[1], "points": []})
+        line["points"].append((point["bucket"], int(point["records"])))
+    return list(lines.values())
 
 
 def _time_buckets(series: Mapping[str, Any], most: int) -> tuple[int, int, int]:

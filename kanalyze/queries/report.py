@@ -27,7 +27,7 @@ from kanalyze.queries.findings import (
 )
 from kanalyze.queries.first_packets import with_captures
 from kanalyze.queries.named_findings import with_commands
-from kanalyze.spec.report import TABLES
+from kanalyze.spec.report import MOST_VERSIONS, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -56,6 +56,8 @@ _WITH_SUMMARIES = ("apis", "brokers", "clients", "client_apis")
 """Tables with summaries of times, which are null if there are no times."""
 _OF_CONNECTIONS = ("tls", "tls_certificates")
 """Tables that are empty if there is no table of connections."""
+_OF_ROWS = frozenset({"lag", "changes"})
+"""Tables that are made of rows; of sums nobody can make them."""
 
 
 def report_with_findings(
@@ -96,8 +98,9 @@ def report_with_findings(
     if sums is None:
         report = _report_of(database, quality, conditions or {}, parameters, queries)
     else:
-        every = frozenset(built_in("report").values())
-        report = _report_of(sums, quality, conditions or {}, parameters, every)
+        summed = {query for query in built_in("report").values() if query.name not in _OF_ROWS}
+        queries |= summed | promising(database, _asked(parameters, _OF_ROWS))
+        report = _report_of(sums, quality, conditions or {}, parameters, queries, database)
     failed = FailedQueries()
     findings = search(database, [kind for kind in searched if kind.query in queries], failed)
     findings = with_captures(findings, database, quality.captures, failed)
@@ -136,9 +139,13 @@ def _parameters(most_keys: int, most_slowest: int) -> dict[str, int]:
     return {"most_keys": most_keys, "most": most_slowest}
 
 
-def _asked(parameters: Mapping[str, object]) -> Iterator[tuple[Query, Mapping[str, object]]]:
-    """Yield the queries of a report with their parameters."""
-    return ((query, parameters) for query in built_in("report").values())
+def _asked(
+    parameters: Mapping[str, object], names: Collection[str] | None = None
+) -> Iterator[tuple[Query, Mapping[str, object]]]:
+    """Yield the queries of a report with their parameters; all of them, or those with names."""
+    for name, query in built_in("report").items():
+        if names is None or name in names:
+            yield query, parameters
 
 
 def _report_of(
@@ -147,9 +154,13 @@ def _report_of(
     conditions: Mapping[str, Any],
     parameters: Mapping[str, int],
     queries: Collection[Query],
+    rows: QueryEngine | None = None,
 ) -> dict[str, Any]:
-    """Return the report; only ``queries`` have anything to say."""
-    ask = _Asker(database, parameters, queries)
+    """Return the report; only ``queries`` have anything to say.
+
+    ``rows`` is what answers those of :data:`_OF_ROWS` if the database has sums.
+    """
+    ask = _Asker(database, rows or database, parameters, queries)
     has_connections = "connections" in database.tables
     makers = _makers(parameters["most_keys"])
     *tables, slowest = (
@@ -190,10 +201,12 @@ class _Asker:
     def __init__(
         self,
         database: QueryEngine,
+        rows: QueryEngine,
         parameters: Mapping[str, object],
         queries: Collection[Query],
     ) -> None:
         self._database = database
+        self._rows = rows
         self._parameters = parameters
         self._queries = queries
         self._results: dict[str, _Lines | None] = {}
@@ -209,7 +222,8 @@ class _Asker:
             query = built_in("report")[name]
             try:
                 is_asked = query in self._queries
-                lines = self._database.answer(query, self._parameters) if is_asked else []
+                asked = self._rows if name in _OF_ROWS else self._database
+                lines = asked.answer(query, self._parameters) if is_asked else []
                 # Most tables have nothing nested, and may have 10,000 lines.
                 if any("." in column for column in (lines[0] if lines else ())):
                     lines = list(map(_nested, lines))
@@ -230,6 +244,7 @@ def _makers(most_keys: int) -> dict[str, tuple[Callable[..., _Lines], *tuple[str
     return {
         "apis": (_apis, "apis", "api_versions"),
         "clients": (_clients, "clients", "client_identities"),
+        "inventory": (_each(_spoken), "inventory"),
         "topics": (partial(_topics, most_keys), "topics"),
         "brokers": (_each(_broker), "brokers"),
         "tls": (_each(_broker), "tls"),
@@ -344,6 +359,23 @@ def _software(identity: Mapping[str, Any]) -> str | None:
     name = identity["client_software_name"]
     version = identity["client_software_version"] or ""
     return None if name is None else f"{name} {version}".strip()
+
+
+def _spoken(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a client with bounded lists of what it speaks."""
+    lists = ("versions", "refused", "kafka_4_refuses")
+    single = {name: line[name] for name in ("traffic", "client_id", "client_ip", "principal")}
+    return {
+        **bounded_line(single),
+        "software": bounded_text(_software(line) or "") or None,
+        "requests": line["requests"],
+        "errors": line["errors"],
+        **{
+            key: value
+            for name in lists
+            for key, value in _texts(name, line[name], MOST_VERSIONS).items()
+        },
+    }
 
 
 def _texts(name: str, texts: Iterable[str | None], most: int) -> dict[str, Any]:

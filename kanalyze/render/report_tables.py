@@ -111,6 +111,10 @@ def _is_shown(
     match column.when:
         case "any":
             return any(_value(line, column.field) not in (0, []) for line in lines)
+        case "known":
+            return any(_value(line, column.field) is not None for line in lines)
+        case "several kinds":
+            return len({_value(line, column.field) for line in lines}) > 1
         case "several":
             return len({_FORMS[column.form](line) for line in lines}) > 1
         case "files":
@@ -231,7 +235,9 @@ _FORMS: Mapping[str, Callable[[Item], str]] = {
     "api and version": lambda item: (
         f"{api_text(item['api_name'], item['api_key'])} v{item['api_version']}"
     ),
-    "endpoint": lambda item: str(Endpoint(item["broker_ip"], item["broker_port"])),
+    "endpoint": lambda item: (
+        item.get("broker") or str(Endpoint(item["broker_ip"], item["broker_port"]))
+    ),
     "error": lambda item: f"{shown(item['error_name'])} {item['error_code']}",
     "largest part": lambda item: ", ".join(_large_parts(item)[:1]) or MISSING,
     "other parts": lambda item: ", ".join(_large_parts(item)[1:]) or MISSING,
@@ -387,6 +393,8 @@ def _unsorted(table: DeclaredTable, summary: Item, order: TableOrder) -> list[It
         return _worst_times(summary, order, table.most)
     if table.name == "versions":
         return [api for api in summary["apis"] if api["versions"]]
+    if table.name == "flows":
+        return _flow_map(summary["flows"])
     lines: list[Item] = summary[table.name]
     if table.name == "latency_parts":
         return sorted(lines, key=lambda line: -_whole_time(line))
@@ -396,6 +404,37 @@ def _unsorted(table: DeclaredTable, summary: Item, order: TableOrder) -> list[It
         topics = {(line["topic"], line["topic_id"]) for line in lines}
         return [] if len(topics) == len(lines) else lines
     return lines
+
+
+_MOST_ENDS = 8
+"""Producers and consumers that the line of a topic names."""
+
+
+def _flow_map(flows: Iterable[Item]) -> list[Item]:
+    """Return a line for each topic, from producers to consumers; flows have most bytes first."""
+    topics: dict[tuple[str | None, str | None], Item] = {}
+    for flow in flows:
+        line = topics.setdefault(
+            (flow["topic"], flow["topic_id"]),
+            {
+                **{name: flow[name] for name in ("topic", "topic_id")},
+                "producers": [],
+                "bytes_in": 0,
+                "consumers": [],
+                "bytes_out": 0,
+            },
+        )
+        names, amount = _FLOW_ENDS[flow["direction"]]
+        line[names].append(flow["group_id"] or flow["client_id"])
+        line[amount] += flow["bytes"]
+    for line in topics.values():
+        for names, _ in _FLOW_ENDS.values():
+            line[f"more_{names}"] = len(line[names]) > _MOST_ENDS
+            del line[names][_MOST_ENDS:]
+    return sorted(topics.values(), key=lambda line: -line["bytes_in"] - line["bytes_out"])
+
+
+_FLOW_ENDS = {"produce": ("producers", "bytes_in"), "fetch": ("consumers", "bytes_out")}
 
 
 def _api_lines(api: Item) -> Iterator[Item]:

@@ -41,7 +41,7 @@ from kanalyze.render.units import (
 from kanalyze.tables.columns.block import BUFFERED_BYTES, bytes_of_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
@@ -63,6 +63,7 @@ __all__ = [
     "record_columns",
     "record_status",
     "text_column",
+    "with_name_columns",
 ]
 
 _SAMPLE_ROWS = 1000
@@ -333,6 +334,15 @@ READABLE: tuple[ReadableColumn, ...] = (
     _file_column(rank=1),
 )
 """Columns of requests for people."""
+
+
+def with_name_columns(style: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of :class:`RowTable` with columns of the names of addresses."""
+    names = [
+        text_column(name.replace("_", " "), name, least=8, rank=5)
+        for name in ("client_name", "broker_name")
+    ]
+    return {**style, "readable": (*style.get("readable", READABLE), *names)}
 
 
 # -- columns of the row contract ------------------------------------------------------------------

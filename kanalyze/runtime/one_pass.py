@@ -130,7 +130,7 @@ class OnePass:
             return None
         from kanalyze.tables.cluster.reader import ClusterReader  # imported late: for other tables
 
-        return ClusterReader(catalog, self.extractors, tables.more, offsets=tables.offsets)
+        return ClusterReader(catalog, self.extractors, tables.more, commits=tables.commits)
 
     def _count_stages(self, quality: CaptureQuality) -> None:
         stages = self.stages
@@ -144,7 +144,7 @@ def _fields_of(tables: Tables) -> Mapping[tuple[int, str], Projection]:
         return {}
     from kanalyze.tables.cluster.reader import fields_of  # imported late: for other tables
 
-    return fields_of(tables.more, offsets=tables.offsets)
+    return fields_of(tables.more, commits=tables.commits)
 
 
 def _keep(keep: KeepsBytes | None, tables: Tables) -> KeepsBytes | None:

@@ -215,7 +215,7 @@ class Analysis(RowSource):
         *,
         others: bool = True,
         anomalies: bool = True,
-        offsets: bool = True,
+        commits: bool = True,
     ) -> Iterator[TableRows]:
         """Return the rows of several tables in one pass, as they are found.
 
@@ -223,11 +223,11 @@ class Analysis(RowSource):
         filter's conditions on clients, brokers and times apply. ``more`` names tables whose lines
         belong to requests (``groups``, ``metadata``, ``records``); a line comes together with its
         request. Without anomalies, CRCs of batches of records are not checked. Without
-        ``offsets``, ``groups`` has no lines of committed and fetched offsets.
+        ``commits``, ``groups`` has no lines of commits.
         Opens and raises what :meth:`batches` does.
         """
         tables = _tables(more, others=others)
-        return self._rows(tables._replace(anomalies=others and anomalies, offsets=offsets))
+        return self._rows(tables._replace(anomalies=others and anomalies, commits=commits))
 
     def exchange_blocks(
         self, note: Callable[[RowBlock], object] | None = None, *, checks_crc: bool = True

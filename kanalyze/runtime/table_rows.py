@@ -69,8 +69,8 @@ class Tables(NamedTuple):
     anomalies: bool = False
     more: frozenset[str] = frozenset()
     """Names of tables whose lines belong to requests."""
-    offsets: bool = True
-    """Whether ``groups`` has a line for each partition of a commit and of fetched offsets."""
+    commits: bool = True
+    """Whether ``groups`` has a line for each partition of a commit."""
     exchanges: bool = False
     """Whether rows of requests come with their exchanges, in blocks that are small enough for all
     of their rows to be in memory as objects."""
@@ -318,12 +318,15 @@ def _record_reader(context: RunContext) -> RecordReader:
 class RowSource:
     """A source of rows, such as an analysis of captures or of saved files."""
 
+    is_saved = False
+    """Whether all rows are known before they are read."""
+
     def batches(self) -> Iterator[RowBlock]:
         """Return rows of requests by column, in blocks."""
         raise NotImplementedError
 
     def table_rows(
-        self, more: Collection[str] = (), *, others: bool = True, offsets: bool = True
+        self, more: Collection[str] = (), *, others: bool = True, commits: bool = True
     ) -> Iterator[TableRows]:
         """Return the rows of several tables in one pass."""
         raise NotImplementedError

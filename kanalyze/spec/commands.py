@@ -102,13 +102,16 @@ _SQL_EXAMPLES = """\
 The tables are requests, connections, anomalies, groups, metadata, changes, records and
 capture_quality; the views partitions and errors have one line for each entry of those lists of
 requests, flows sums them up by client and topic, lag has how far consumer groups are behind, and
-replication what brokers copy from each other. SQL is DuckDB's.
+replication what brokers copy from each other. SQL is DuckDB's. Without a query, on a terminal, the
+command reads the captures once and asks for queries.
 
 examples:
+  kanalyze sql broker.pcap
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
   kanalyze sql --list
   kanalyze sql --tables
   kanalyze sql --query rebalances captures/
+  kanalyze sql --query latency_by_client /tables/kafka    # what kanalyze batch wrote
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
 """
 
@@ -268,8 +271,8 @@ _FINDINGS: Group = {
 _NAMES: Group = {
     "--names FILE ...": "names of addresses: a hosts file; CSV (address,name,app,zone,since,until "
     "in its first line); the output of kubectl get pods,services,nodes -A -o json; or a pcapng "
-    "file. Tables get the columns client_name, client_app, client_zone, broker_name, broker_id, "
-    "broker_zone",
+    "file. Rows get the columns client_name, client_app, client_zone, broker_name, broker_id, "
+    "broker_zone, and reports have names beside addresses",
 }
 _REPORT: Group = {
     "--sections NAME,...": "for text and md: show these sections, such as apis,over_time, or all "
@@ -277,8 +280,9 @@ _REPORT: Group = {
     "--brief": "for text: at most ten lines",
     f"--sort {{{','.join(SORTS)}}}": "for text and md: sort the lines of tables "
     "by this figure, in descending order; p50 and so on are latencies (default: the order in JSON)",
-    "--limit N": "for text and md: show at most N lines of each table (default: 5 to 40, depending "
-    "on the table). JSON has all lines, except for the slowest requests: 10, or N if N is larger",
+    "--limit LINES": "for text and md: show at most so many lines of each table, 0 for all "
+    "(default: 5 to 40, depending on the table). JSON has all lines, except for the slowest "
+    "requests: 10, or so many if that is more",
     "--json FILE": "also write the report as JSON; if FILE is -, write only JSON, to standard "
     "output",
     "--html FILE": "also write the report as an HTML page that works offline",
@@ -292,6 +296,10 @@ _CAPTURES_OR_PIPE: Group = {
     "CAPTURE ...": "a pcap or pcapng file, compressed or not, a folder, a glob, a URL of any of "
     "these, or - for standard input; several are read as one capture, in the order of time"
 }
+_SEND_SPANS = (
+    "send spans to this OpenTelemetry collector, such as http://localhost:4318, with the headers "
+    "in the variable OTEL_EXPORTER_OTLP_HEADERS"
+)
 _NO_PROGRESS: Group = {"--no-progress": "do not show progress on standard error"}
 _JOBS: Group = {
     "--jobs N": "number of processes for large files (default: number of cores); the result is the "
@@ -318,6 +326,7 @@ _LIMITS: Group = {
     "data is reported as an anomaly"
 }
 _SETTINGS: Mapping[str, Group] = {
+    "names": _NAMES,
     "Kafka": _KAFKA,
     "TLS": {"--keylog FILE ...": _KEY_LOG},
     "limits": _LIMITS,
@@ -337,8 +346,9 @@ _FILTERS_OF_REQUESTS = (
     "error",
     "errors",
 )
-_REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", "client_ip", "broker")
-_END_FILTERS = ("client_ip", "broker", "connection", "since", "until")
+_OF_ENDS = ("client_ip", "client_app", "zone", "broker")
+_REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", *_OF_ENDS)
+_END_FILTERS = (*_OF_ENDS, "connection", "since", "until")
 _LOCAL = "that of this machine"
 
 
@@ -434,14 +444,18 @@ COMMANDS = {
         _REQUESTS_EXAMPLES,
         {
             **_OUTPUT_FILE,
-            "--format {table,csv,jsonl,parquet,perfetto}": "default: by the ending of FILE; table "
-            "on standard output; perfetto: a trace for ui.perfetto.dev and chrome://tracing",
+            "--format {table,csv,jsonl,parquet,perfetto,otlp}": "default: by the ending of FILE; "
+            "table on standard output; perfetto: a trace for ui.perfetto.dev and chrome://tracing; "
+            "otlp: spans of OpenTelemetry, as lines of JSON",
             **_COLUMNS,
             "--sort COLUMN": "sort rows by this column: largest numbers first, texts in "
             "alphabetical order; needs --limit",
             "--limit N": "write at most N rows",
             "--wireshark": "instead of rows, write the display filter that shows their packets in "
             "Wireshark; one filter for each capture",
+            "--otlp URL": f"instead of writing rows, {_SEND_SPANS}",
+            "--traceparent": "with spans: link them to those that traceparent headers of their "
+            "records name; reads all records",
             **_OF_FINDING,
             **_INPUT,
             **_JOBS,
@@ -531,12 +545,11 @@ COMMANDS = {
             "--tables": "list the tables, their columns and their meaning",
             "--param NAME=VALUE ...": "value of a parameter, written $NAME in SQL",
             "--queries DIR": "a folder with more queries, NAME.sql",
-            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
             "[CAPTURE ...]": f"{_CAPTURES_OR_PIPE['CAPTURE ...']}; then the query, if --query is "
-            "not given",
+            "not given; on a terminal a prompt asks for queries",
             **_NO_PROGRESS,
             **_JOBS,
         },
@@ -550,7 +563,6 @@ COMMANDS = {
             "principal, group_id, client_software_name, client_software_version, topic, topic_id, "
             "broker_ip, broker_port (default: traffic,client_id,group_id,direction,topic)",
             "--price FILE": "prices, as CSV: adds the column cost",
-            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
@@ -662,6 +674,7 @@ COMMANDS = {
                 "--keylog FILE ...": f"{_KEY_LOG}; the file may be created later, grow and be "
                 "replaced"
             },
+            "names": _NAMES,
             "Kafka, and limits": {
                 "--topic-ids FILE": "names of topics by id: lines of 'ID NAME', or a JSON object",
                 **_DEFINITIONS,
@@ -679,6 +692,7 @@ COMMANDS = {
                 "unless HOST is given",
                 "--metrics-host NAME ...": "also accept requests for metrics to this host name, "
                 "besides HOST and the machine's own name",
+                "--otlp URL": f"also {_SEND_SPANS}",
             },
             "files": {
                 "--write DIR": "write rows to Parquet files in this folder",

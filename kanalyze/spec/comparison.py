@@ -93,6 +93,7 @@ load list(the load of one API) the load of each API, most requests first
         - number? of 1; null: {_PER_REQUEST}
 limited bool whether lines were left out because there were too many
 ...failed_queries
+...names
 """
 _PARTS = f"""
 side object one side: the input and its time

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kanalyze.spec.options import Option
 
-__all__ = ["FILTERS", "Filter", "group_of"]
+__all__ = ["BY_NAMES", "FILTERS", "Filter", "group_of"]
 
 _UTC = "ISO 8601, in UTC, with nanoseconds"
 
@@ -66,6 +66,19 @@ FILTERS = {
             "only brokers on this TCP port, whose connections are treated as Kafka whatever their "
             "bytes look like",
             meaning="TCP ports of brokers",
+        ),
+        Filter(
+            "--client-app GLOB ...",
+            "application of the client's address, as --names has it",
+            label="client application",
+            meaning="applications of clients, by the names of addresses; * and ? stand for any "
+            "text",
+        ),
+        Filter(
+            "--zone GLOB ...",
+            "zone of the client's address, as --names has it",
+            label="client zone",
+            meaning="zones of clients, by the names of addresses; * and ? stand for any text",
         ),
         Filter("--topic GLOB ...", "topic", meaning="topics; * and ? stand for any text"),
         Filter(
@@ -137,6 +150,9 @@ FILTERS = {
     )
 }
 """Filters by name, in the order of reports."""
+
+BY_NAMES = ("client_app", "zone")
+"""Filters that select by names of addresses."""
 
 
 def group_of(*names: str, rows: str = "requests") -> dict[str, str]:

@@ -92,7 +92,7 @@ LIVE_TABLES = (
         names_items=True,
     ),
     DeclaredLiveTable(
-        "slowest",
+        "slow",
         "Slowest requests of the last minute",
         "slowest",
         ("connection", "request_start_ns", "request_packet"),
@@ -172,6 +172,23 @@ LIVE_TABLES = (
             DeclaredColumn("last (UTC)", "last_time_ns", "time", rank=1),
         ),
         finds=True,
+    ),
+    DeclaredLiveTable(
+        "lag",
+        "Lag of consumer groups",
+        "findings.lag",
+        ("group_id", "topic"),
+        ("group_id", "topic"),
+        4,
+        (
+            DeclaredColumn("group", "group_id", "name", least=14, style="bold"),
+            DeclaredColumn("topic", "topic", "name", least=14),
+            DeclaredColumn("partitions", "partitions", "count", rank=3),
+            DeclaredColumn("not known", "unknown", "count", rank=2),
+            DeclaredColumn("lag", "lag", "count"),
+            DeclaredColumn("behind", "lag_ns", "duration"),
+            DeclaredColumn("as of (UTC)", "last_time_ns", "time", rank=1),
+        ),
     ),
 )
 OPENED_REQUESTS = DeclaredLiveTable(

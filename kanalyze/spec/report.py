@@ -20,6 +20,7 @@ __all__ = [
     "FINDING",
     "LATENCY_SUMMARY",
     "MOST_SECTIONS",
+    "MOST_VERSIONS",
     "OVER_TIME",
     "PARTS",
     "SECTIONS",
@@ -33,6 +34,8 @@ __all__ = [
     "report_fields",
 ]
 
+MOST_VERSIONS = 128
+"""Versions of APIs that are listed for one client."""
 _MANY, _SOME, _FEW = 40, 10, 5
 """Numbers of lines that a table shows: the table of APIs, the main tables, the other tables."""
 
@@ -53,9 +56,9 @@ class DeclaredColumn(NamedTuple):
     style: str = ""
     """A style such as ``bold``, or the name of a rule in ``render/report_tables.py``."""
     when: str = ""
-    """``any`` if the column is shown only if a line has something in it, ``several`` if lines
-    differ, ``files`` if there are several captures, ``wide`` or ``narrow`` if it depends on the
-    width of the terminal."""
+    """``any`` if the column is shown only if a line has something in it, ``known`` if a line has it
+    not null, ``several`` if forms, ``several kinds`` if fields of lines differ, ``files`` if there
+    are several captures, ``wide`` or ``narrow`` if it depends on the width of the terminal."""
 
 
 class DeclaredTable(NamedTuple):
@@ -166,6 +169,8 @@ SHARED = {
             client_ip? texts addresses or networks of clients
             broker? texts brokers, as IP or IP:PORT
             port? integers TCP ports of brokers
+            client_app? texts applications of clients, by the names of addresses
+            zone? texts zones of clients, by the names of addresses
             topic? texts topics; * and ? stand for any text
             partition? texts partitions, as N or TOPIC-N
             group? texts consumer groups; * and ? stand for any text
@@ -189,6 +194,13 @@ SHARED = {
             kind text(table|finding|page|comparison) what it is for
             name text its name
             reason text what the database said, in one line
+    """,
+    "names": """
+        names? map(one address) what is known of the addresses in it; missing without names of \
+            addresses
+            name text? of a pod, a host; null: unknown
+            app text? application; null: unknown
+            zone text? zone; null: unknown
     """,
     "part": """
         mean integer[ns]? mean; null: it was not measured for any of them
@@ -455,6 +467,103 @@ _GROUPS = DeclaredTable(
         _UNREAD,
     ),
 )
+_OF_LATEST = "; in the report of an archive that grows, in its latest runs"
+_LAG = DeclaredTable(
+    "lag",
+    f"how far consumer groups are behind in topics at the end, most records first{_OF_LATEST}",
+    """
+    group_id text consumer group
+    topic text topic; its id if its name is not known
+    partitions count partitions that the group committed offsets of, asked for, or was assigned
+    assigned count of these, assigned to a member at the end, as far as the capture has it
+    unknown count of these, whose lag is not known: see the table lag of kanalyze sql
+    lag count? records that were written and not committed, summed over the others; null: none
+    highest_lag count? the most of one partition; null: none is known
+    lag_ns integer[ns]? how long ago the log grew beyond the committed offset, the longest of all \
+        partitions; null: not known of any
+    last_time_ns time when something was last told of any of them
+    """,
+    "Lag of consumer groups at the end",
+    columns=(
+        DeclaredColumn("group", "group_id", least=16, style="bold"),
+        DeclaredColumn("topic", "topic", least=16),
+        DeclaredColumn("partitions", "partitions"),
+        DeclaredColumn("assigned", "assigned", rank=2),
+        DeclaredColumn("not known", "unknown", when="any"),
+        DeclaredColumn("lag", "lag"),
+        DeclaredColumn("highest", "highest_lag", rank=3),
+        DeclaredColumn("behind", "lag_ns"),
+        DeclaredColumn("as of", "last_time_ns", rank=1),
+    ),
+)
+_FLOWS = DeclaredTable(
+    "flows",
+    "what clients produce to topics and what is fetched from them, most bytes first; without "
+    "brokers' own copies",
+    """
+    ...topic
+    ...topic_id
+    direction text(produce|fetch) whether records go to the topic or come from it
+    client_id text? the client that produces, or that fetches for no known group; null: it has \
+        none, or group_id says who
+    group_id text? the consumer group that fetches; null: not known, or records are produced
+    records count records, without refused ones, as far as known
+    bytes count[B] the same, in batches as sent
+    """,
+    "Flows of records, by bytes",
+    columns=(
+        DeclaredColumn("producers", "producers", least=16),
+        DeclaredColumn("bytes in", "bytes_in"),
+        DeclaredColumn("topic", "topic", "topic", least=16, style="bold"),
+        DeclaredColumn("bytes out", "bytes_out"),
+        DeclaredColumn("consumers", "consumers", least=16),
+    ),
+)
+_FLOW_MAP = _FLOWS._replace(
+    text="""
+    producers texts clients that produce to it, most bytes first
+    more_producers bool whether there are more
+    bytes_in count[B] bytes of their records
+    ...topic
+    ...topic_id
+    bytes_out count[B] bytes of records that were fetched
+    consumers texts groups that fetch from it, or clients without one, most bytes first
+    more_consumers bool whether there are more
+    """
+)
+"""What people see of :data:`_FLOWS`: a line for each topic, from its producers to its consumers."""
+_CHANGES = DeclaredTable(
+    "changes",
+    f"what clients created, changed or deleted, in order of time{_OF_LATEST}",
+    """
+    time_ns time? when it was asked for; null: the request was not captured with a time
+    principal text? user that authenticated; null: not seen
+    ...client_id
+    client_ip text IP address of the client
+    action text create, delete, set, alter, ...: see the table changes of kanalyze sql
+    resource_type text what it is: topic, topic_config, acl, ...
+    resource text? its name; null: it has none
+    setting text? what of it changes; null: all of it
+    before text? value before, as far as changes in the captures tell; null: not known
+    value text? what it becomes; [hidden] for a secret; null: nothing, the default, or unknown
+    refused text? name of the error, or only tried; null: it was made, or its response is missing
+    capture text the input as given
+    request_packet count? number of the request's first packet, from 1; null: unknown
+    """,
+    "Changes that were asked for",
+    columns=(
+        DeclaredColumn("at", "time_ns"),
+        DeclaredColumn("user", "principal", least=6, rank=4, when="any"),
+        DeclaredColumn("client", "client_id", least=12, rank=2, style="bold"),
+        DeclaredColumn("", "action"),
+        DeclaredColumn("what", "resource_type", least=8),
+        DeclaredColumn("name", "resource", least=12),
+        DeclaredColumn("setting", "setting", least=12),
+        DeclaredColumn("to", "value", least=6, rank=1),
+        DeclaredColumn("refused", "refused", least=10, style="alarm", when="any"),
+        DeclaredColumn("packet", "request_packet", rank=3),
+    ),
+)
 _BROKERS = DeclaredTable(
     "brokers",
     "by broker, most requests first",
@@ -501,6 +610,39 @@ _CLIENT_APIS = DeclaredTable(
         _P50._replace(rank=1),
         _P99,
         _MAX._replace(rank=2),
+    ),
+)
+_INVENTORY = DeclaredTable(
+    "inventory",
+    "each client with what it speaks, most requests first; then brokers and controllers",
+    f"""
+    traffic text(client|controller|replica) client; replica or controller: a broker or a controller
+    ...client_id
+    client_ip text its IP address
+    principal text? user that it authenticated as; null: none was seen
+    software text? name and version of its software; null: it does not send them
+    ...requests
+    versions texts each API and version with the number of requests, as in "Fetch v13: 120", \
+        sorted, the first {MOST_VERSIONS}
+    more_versions bool whether there are more
+    refused texts the same, of requests answered with UNSUPPORTED_VERSION
+    more_refused bool whether there are more
+    kafka_4_refuses texts APIs and versions that Kafka 4.0 does not accept, as in "Fetch v3"
+    more_kafka_4_refuses bool whether there are more
+    """,
+    "Every client, and what it speaks",
+    "Every client",
+    columns=(
+        _CLIENT._replace(least=12),
+        DeclaredColumn("from", "client_ip", least=13),
+        DeclaredColumn("is", "traffic", rank=4, when="several kinds"),
+        DeclaredColumn("user", "principal", least=6, rank=3, when="known"),
+        DeclaredColumn("software", "software", least=12, rank=2),
+        _REQUESTS,
+        _ERRORS,
+        DeclaredColumn("refused", "refused", least=12, rank=1, when="any"),
+        DeclaredColumn("refused by Kafka 4", "kafka_4_refuses", least=12, when="any"),
+        DeclaredColumn("speaks", "versions", least=16, rank=1),
     ),
 )
 _CLIENT_ERRORS = DeclaredTable(
@@ -722,8 +864,10 @@ _SLOWEST = DeclaredTable(
 TABLES = {
     table.name: table
     for table in (
-        *(_APIS, _ERROR_CODES, _CLIENTS, _TOPICS, _GROUPS, _BROKERS, _CLIENT_APIS, _CLIENT_ERRORS),
-        *(_TOPIC_LATENCY, _PARTITIONS, _CODECS, _LATENCY_PARTS, _TLS, _TLS_CERTIFICATES, _SLOWEST),
+        *(_APIS, _ERROR_CODES, _CLIENTS, _INVENTORY, _TOPICS, _GROUPS, _BROKERS, _CLIENT_APIS),
+        _CLIENT_ERRORS,
+        *(_TOPIC_LATENCY, _PARTITIONS, _CODECS, _LATENCY_PARTS, _TLS, _TLS_CERTIFICATES),
+        *(_LAG, _FLOWS, _CHANGES, _SLOWEST),
     )
 }
 """The tables in the order in which a report as JSON has them."""
@@ -762,10 +906,11 @@ _VERSIONS = _APIS._replace(
     ),
 )
 BEFORE_CHARTS = (
-    *(_APIS, _LATENCY_PARTS, _ERROR_CODES, _CLIENT_ERRORS, _CLIENTS, _CLIENT_APIS, _TOPICS),
-    *(_TOPIC_LATENCY, _PARTITIONS, _GROUPS, _BROKERS, _TLS, _TLS_CERTIFICATES),
+    *(_APIS, _LATENCY_PARTS, _ERROR_CODES, _CLIENT_ERRORS, _CLIENTS, _INVENTORY, _CLIENT_APIS),
+    _TOPICS,
+    *(_TOPIC_LATENCY, _PARTITIONS, _GROUPS, _LAG, _FLOW_MAP, _BROKERS, _TLS, _TLS_CERTIFICATES),
 )
-AFTER_CHARTS = (_WORST_TIMES, _VERSIONS, _CODECS, _SLOWEST)
+AFTER_CHARTS = (_WORST_TIMES, _CHANGES, _VERSIONS, _CODECS, _SLOWEST)
 """The tables for people, in the order in which they see them."""
 OVER_TIME = "over_time"
 """The section with the charts."""
@@ -959,9 +1104,14 @@ limited texts names of the tables with a line of others
 findings list findings, the most severe first, each with the findings that it explains behind it
     - @finding one thing that is wrong
 ...failed_queries
+...names
 findings_left_out? texts kinds of findings that were not searched for, because they need all \
     requests and a filter left some out, or because they need a table that is missing; missing if \
     there are none
+findings_span? object the requests that the last run of an archive searched for findings: those \
+    before are as earlier runs found them; missing if all were searched
+    first_time_ns time when the first of these requests or of their responses began
+    last_time_ns time when the last of them began
 """
 
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.process_collector import ProcessCollector
 
 from kanalyze.live.metrics import Metrics
-from kanalyze.live.window.snapshot import CaptureState
+from kanalyze.live.window.snapshot import CaptureState, LagOfTopic
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.monitor import InFlight
 from kanalyze.tables.columns.block import RowBlock
@@ -55,6 +55,7 @@ def all_metrics() -> Metrics:
     metrics.set_write_failures({"rows": 1})
     unanswered = SimpleNamespace(name="unanswered", severity=80)
     metrics.set_findings([unanswered])  # type: ignore[list-item]
+    metrics.set_lag([LagOfTopic("g", "t", 1, 1, 0, 7, 7, 9, 1)])
     return metrics
 
 

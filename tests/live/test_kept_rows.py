@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kanalyze
 from kanalyze.api.tables import fill
 from kanalyze.common.times import format_time
 from kanalyze.errors import KanalyzeError
 from kanalyze.live import kept_rows as module
-from kanalyze.live.kept_rows import SHARE, FindingSearch, FindingsWatch, KeptRows, ask, database_of
+from kanalyze.live.kept_rows import (
+    SHARE,
+    FindingSearch,
+    FindingsWatch,
+    KeptRows,
+    _lag_in,
+    ask,
+    database_of,
+)
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import Query
@@ -60,7 +69,7 @@ DEFAULT_NAMES = ("groups", "fault-too-large", "fault-lag")
 def test_report_and_findings_are_those_of_the_capture(name):
     with Database(max_memory_bytes=MEMORY_BYTES, threads=1) as database:
         analysis = Analysis([str(path(name))])
-        fill(database, analysis)
+        fill(database, analysis, kept_rows().tables_of_requests)
         report = report_of(database, analysis.quality)
     findings = findings_in(name)
     second_analysis = Analysis([str(path(name))])
@@ -431,3 +440,17 @@ def test_a_background_thread_finds_the_same():
     watch.tick(STATE, START_NS, 3 * SECOND_NS)
     assert watch.latest is not None
     assert watch.latest.findings == ask(kept.search, kept.latest(SECOND_NS, 10)).findings != ()
+
+
+def test_a_search_tells_the_lag_of_groups():
+    kept, capture = KeptRows(FindingSearch((), pytest.fail)), str(path("fault-lag"))
+    for rows in Analysis([capture]).table_rows(kept.tables_of_requests):
+        kept.add(rows)
+    (expected,) = kanalyze.report(capture)["lag"]
+    (lag,) = ask(kept.search, kept.latest(1 << 62, 1 << 30)).lag
+    assert lag._asdict() == expected
+
+
+def test_lag_is_not_known_if_its_query_fails():
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        assert _lag_in(database) is None

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 import kanalyze
 from kanalyze.live.metrics import OTHER, LabelValues, Metrics, label_text
 from kanalyze.live.metrics_server import ListenAddress, MetricsServer
-from kanalyze.live.window.snapshot import CaptureState
+from kanalyze.live.window.snapshot import CaptureState, LagOfTopic
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.runtime.monitor import InFlight, InFlightRequest
@@ -324,6 +324,51 @@ def test_findings_are_counted_by_kind_and_those_that_are_over_count_0() -> None:
         ("slow_broker", str(slow.severity)): 0,
         ("throttled", str(throttled.severity)): 1,
     }
+
+
+def test_lag_of_groups_beyond_the_limit_is_summed_up() -> None:
+    metrics = Metrics(max_groups=1)
+    first = LagOfTopic("a", "orders", 2, 2, 0, 7, 5, 1_500_000_000, 9)
+    unknown = first._replace(topic="new", lag=None, lag_ns=None)
+    others = [
+        first._replace(group_id=name, lag=100, lag_ns=count) for count, name in enumerate("bc")
+    ]
+    metrics.set_lag([first, unknown, *others])
+    scraped = samples(metrics)
+    lag = {("a", "orders"): 7, (OTHER, "orders"): 200}
+    assert by(scraped, "group_lag_records", "group", "topic") == lag
+    assert by(scraped, "group_lag_seconds", "group", "topic") == {
+        ("a", "orders"): 1.5,
+        (OTHER, "orders"): 1e-9,
+    }
+    metrics.set_lag(None)
+    assert by(samples(metrics), "group_lag_records", "group", "topic") == {}
+
+
+@pytest.mark.parametrize("name", ["basics", "groups", "fault-hot-client"])
+def test_flows_are_the_records_of_each_client_and_topic(name: str) -> None:
+    rows = list(kanalyze.requests(path(name)))
+    expected: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        if row.api_name in ("Produce", "Fetch", "ShareFetch"):
+            direction = "produced" if row.api_name == "Produce" else "fetched"
+            for item in row.partitions:
+                if not item.error_code:
+                    key = (row.client_id or "", item.topic or item.topic_id or "", direction)
+                    expected[key] += item.record_bytes or 0
+    found = by(samples(counted(rows)), "flow_bytes_total", "client_id", "topic", "direction")
+    assert found == expected
+
+
+def test_flows_beyond_the_limit_are_summed_up() -> None:
+    rows = [
+        sample_rows.row(client_id=f"c{n}", partitions=[sample_rows.partition(f"t{m}")])
+        for n in range(40)
+        for m in range(40)
+    ]
+    found = by(samples(counted(rows)), "flow_records_total", "client_id", "topic", "direction")
+    assert len(found) == 1001
+    assert (sum(found.values()), found[OTHER, OTHER, OTHER]) == (1600, 600)
 
 
 def test_unknown_values_have_no_sample() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.files import Query
 
 LIMITS = {"most_keys": 10_000, "most": 10}
-TABLES = ("groups", "metadata", "capture_quality")
+TABLES = ("groups", "metadata", "changes", "capture_quality")
 
 
 def asked(factors: Mapping[str, float]) -> list[tuple[Query, dict[str, Any]]]:

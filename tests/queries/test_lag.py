@@ -21,6 +21,8 @@ from tests.support.rows import START_NS, fetch, partition, row
 SECOND = 10**9
 GroupRow: Any = namedtuple("GroupRow", [column.name for column in GROUP_COLUMNS])  # type: ignore[misc]
 NAMES = [column.name for column in LAG_COLUMNS]
+IN_REQUESTS = ("produce", "fetch", "commit")
+"""The kinds of events that are read in requests; the others are read in the table of groups."""
 
 
 class Event(NamedTuple):
@@ -44,6 +46,10 @@ def requests_of(event: Event) -> Any:
             topic, number, base_offset=event.offset, record_count=event.count, high_watermark=None
         )
         return row(partitions=[item], **times)
+    if event.kind == "commit":
+        item = partition(topic, number, base_offset=event.offset, record_count=None)
+        commit = {"api_key": 8, "api_name": "OffsetCommit", "group_id": event.group}
+        return row(partitions=[item], **commit, **times)
     item = partition(topic, number, base_offset=None, high_watermark=event.offset)
     return fetch(partitions=[item], **times)
 
@@ -69,7 +75,7 @@ def group_row_of(event: Event) -> Any:
         "response_start_ns": event.at_ns,
         "error_code": 0,
     }
-    if event.kind in ("commit", "fetch_offsets"):
+    if event.kind == "fetch_offsets":
         values |= {"topic": topic, "partition": number, "committed_offset": event.offset}
     if event.kind == "sync":
         values["assigned"] = (AssignedPartition(topic, None, number),)
@@ -82,9 +88,9 @@ def lag_of(events: list[Event]) -> list[dict[str, Any]]:
         makers = {"requests": BatchMaker(COLUMNS), "groups": BatchMaker(GROUP_COLUMNS)}
         for table, maker in makers.items():
             database.create(table, maker.schema)
-        logs = [requests_of(each) for each in events if each.kind in ("produce", "fetch")]
-        others = [group_row_of(each) for each in events if each.kind not in ("produce", "fetch")]
-        database.insert("requests", makers["requests"].of_rows(logs))
+        requests = [requests_of(each) for each in events if each.kind in IN_REQUESTS]
+        others = [group_row_of(each) for each in events if each.kind not in IN_REQUESTS]
+        database.insert("requests", makers["requests"].of_rows(requests))
         database.insert("groups", makers["groups"].of_rows(others))
         asked = f"SELECT {', '.join(NAMES)} FROM lag ORDER BY group_id, topic, partition, time_ns"
         return database.ask(asked).to_pylist()

@@ -89,7 +89,7 @@ def _item_text(item: Any) -> str:
 
 _HELP_KEYS = 14
 _HELP = (
-    ("tab, 1 to 8", "choose the table"),
+    ("tab, 1 to 9", "choose the table"),
     ("up, down", "select a line; also j, k, page up, page down, end; home: select none"),
     ("enter", "show the requests of the selected line; again: all fields of a request"),
     ("escape", "go back; clear the filter and the selection"),

@@ -165,6 +165,8 @@ class PartitionMeasures(NamedItems):
         rows: RowMeasures,
     ) -> None:
         """Measure the partitions at indices ``items``, which belong to ``row``, ascending."""
+        clients = rows.words("client_id")
+        self.client_id = WordArray(clients.codes[row], clients.words)
         self.topic = _words_at(lists, "topic", items)
         topic_id = _words_at(lists, "topic_id", items)
         is_named = self.topic.codes >= 0

@@ -27,6 +27,7 @@ __all__ = [
     "PIPE",
     "Amounts",
     "CaptureState",
+    "LagOfTopic",
     "LatestFindings",
     "OpenedRows",
     "Snapshot",
@@ -52,6 +53,20 @@ class Amounts(NamedTuple):
     """Requests whose response was not read: nobody knows whether it has an error code."""
 
 
+class LagOfTopic(NamedTuple):
+    """How far a consumer group is behind in a topic, as the table ``lag`` of a report says."""
+
+    group_id: str
+    topic: str
+    partitions: int
+    assigned: int
+    unknown: int
+    lag: int | None
+    highest_lag: int | None
+    lag_ns: int | None
+    last_time_ns: int
+
+
 class LatestFindings(NamedTuple):
     """The result of the latest search for findings."""
 
@@ -65,6 +80,8 @@ class LatestFindings(NamedTuple):
     """The most severe first."""
     not_searched: Mapping[str, str]
     """By kind of finding: why it was not searched for."""
+    lag: tuple[LagOfTopic, ...] | None = None
+    """Lag of groups in the same requests, the highest first; None if its query failed."""
 
     def present(self, now_ns: int, recent_ns: int = RECENT_NS) -> list[Finding]:
         """Return the findings of faults that were last seen at most ``recent_ns`` ago."""

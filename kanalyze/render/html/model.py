@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
 from kanalyze.common.zones import UTC
+from kanalyze.model.tcp import Endpoint
 from kanalyze.render.html.tables import table_specs
 from kanalyze.render.missing import failed_names
 from kanalyze.render.units import (
@@ -101,7 +102,11 @@ def model_of(
             "api": [_api(line) for line in names["apis"]],
             "version": [{"label": _version(line)} for line in names["versions"]],
             "broker": [
-                _named(line["broker"], "--broker", shlex.quote) for line in names["brokers"]
+                {
+                    "label": shown(line["broker"]),
+                    "option": f"--broker {Endpoint(line['broker_ip'], line['broker_port'])}",
+                }
+                for line in names["brokers"]
             ],
             "group": [_named(line["name"], "--group", _literally) for line in names["groups"]],
             "topic": [_named(line["name"], "--topic", _literally) for line in names["topics"]],
@@ -124,6 +129,14 @@ def model_of(
         "exact": cube["exact"],
         "slowest": [_slow(line) for line in cube["slowest"]],
         "tls": [_tls(line) for line in report["tls"]],
+        **{
+            name: [make(line) for line in report[name][:_MOST_LINES]]
+            for name, make in _WHOLE.items()
+        },
+        "lags": [
+            {"label": f"{shown(line['group_id'])} {shown(line['topic'])}", "points": line["points"]}
+            for line in cube["lags"]
+        ],
         "group_events": [_event(line) for line in cube["group_events"]],
         "tables": table_specs(),
         "missing": _missing_tables(report),
@@ -134,7 +147,7 @@ def _missing_tables(report: Mapping[str, Any]) -> dict[str, str]:
     """Return what to say in place of the lines of tables whose query failed, by table."""
     failed = [
         *(table for name in failed_names(report, "page") for table in _MADE_BY.get(name, ())),
-        *(name for name in failed_names(report, "table") if name == "tls"),
+        *(name for name in failed_names(report, "table") if name in ("tls", *_WHOLE)),
     ]
     return dict.fromkeys(failed, "not known: a query failed")
 
@@ -232,6 +245,50 @@ def _tls(line: Mapping[str, Any]) -> dict[str, Any]:
         "handshake_p50": line["handshake_p50_ns"],
         "estimated_response_p50": line["estimated_response_time_p50_ns"],
     }
+
+
+_MOST_LINES = 100
+"""Lines of a table that is not summed up anew for a selection."""
+
+
+def _flow(line: Mapping[str, Any]) -> dict[str, Any]:
+    is_produce = line["direction"] == "produce"
+    topic = f"id {shown(line['topic_id'])}" if line["topic"] is None else shown(line["topic"])
+    who = shown(line["group_id"] or line["client_id"])
+    return {
+        "from": who if is_produce else topic,
+        "to": topic if is_produce else who,
+        "is_produce": is_produce,
+        "records": line["records"],
+        "bytes": line["bytes"],
+    }
+
+
+def _lag(line: Mapping[str, Any]) -> dict[str, Any]:
+    counts = ("partitions", "assigned", "unknown", "lag", "highest_lag", "lag_ns")
+    return {
+        **{name: line[name] for name in counts},
+        "group": shown(line["group_id"]),
+        "topic": shown(line["topic"]),
+        "last": _us(line["last_time_ns"]),
+    }
+
+
+def _change(line: Mapping[str, Any]) -> dict[str, Any]:
+    texts = ("principal", "client_id", "action", "resource_type", "resource", "setting")
+    return {
+        **{name: shown(line[name]) for name in (*texts, "before", "value", "refused")},
+        "at": _us(line["time_ns"]),
+        "packet": line["request_packet"],
+    }
+
+
+_WHOLE: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "flows": _flow,
+    "lag": _lag,
+    "changes": _change,
+}
+"""The tables of the report that are of the whole capture, whatever is selected."""
 
 
 def _parts(line: Mapping[str, Any]) -> list[int]:

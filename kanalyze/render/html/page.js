@@ -285,7 +285,7 @@
     partitions: sumsOfBatches((cell) => [cell.part], false),
     codecs: sumsOfBatches((cell) => [cell.client, cell.codec], true),
     slowest: slowest(),
-    tls: model.tls.map((line) => ({ ...line, key: [] })),
+    ...Object.fromEntries(["tls", "lag", "flows", "changes"].map((name) => [name, model[name].map((line) => ({ ...line, key: [] }))])),
   });
 
   // -- tables -----------------------------------------------------------------------------------
@@ -504,6 +504,8 @@
     heat: "Heat map of latency over time",
     parts: "Shares of the time of requests",
     waterfall: "Waterfall of the slowest requests",
+    "lag-lines": "Lag of consumer groups over time",
+    "flow-map": "Flows of records from clients by topics to groups",
     timeline: "Joins, syncs and leaves of consumer groups over time",
   };
   const draw = (id, height, parts) => {
@@ -525,10 +527,10 @@
     if (thousands.length >= MANY_MARKS) return thousands;
     return powers.length >= FEW_MARKS ? powers : of([1, 2, 5], 1);
   };
-  const timeMarks = (left, bottom) => [
-    shape("path", { d: `M${left} ${bottom}H${WIDTH - RIGHT}`, class: "axis" }),
+  const timeMarks = (left, bottom, right = WIDTH - RIGHT) => [
+    shape("path", { d: `M${left} ${bottom}H${right}`, class: "axis" }),
     ...[[0, "start"], [0.5, "middle"], [1, "end"]].map(([part, anchor]) =>
-      word(left + (WIDTH - RIGHT - left) * part, bottom + 16, clockText(Math.floor(model.start_us + model.buckets * model.bucket_us * part)), anchor)),
+      word(left + (right - left) * part, bottom + 16, clockText(Math.floor(model.start_us + model.buckets * model.bucket_us * part)), anchor)),
   ];
   const drawHistogram = (sum) => {
     const bins = [...sum.bins].sort((a, b) => a[0] - b[0]);
@@ -648,6 +650,71 @@
     }
     const bottom = groups.length * 26 + 10;
     draw("timeline", bottom + AXIS, [...parts, ...timeMarks(LABEL, bottom)]);
+  };
+
+  const drawLag = () => {
+    const most = Math.max(1, ...model.lags.flatMap((line) => line.points.map(([, records]) => records)));
+    const scale = (WIDTH - LABEL - AFTER) / model.buckets;
+    const tall = 30;
+    const drawn = model.lags.flatMap(({ label, points }, place) => {
+      const bottom = (place + 1) * tall;
+      const steps = points.map(([bucket, records]) => `V${at(bottom - ((tall - 6) * records) / most)}H${at(LABEL + (bucket + 1) * scale)}`);
+      const begins = points.map(([bucket]) => LABEL + bucket * scale);
+      const path = steps.map((step, number) => (number ? `H${at(begins[number])}` : "") + step).join("");
+      const last = points[points.length - 1][1];
+      return [
+        word(LABEL - 8, bottom - 8, cut(label, MOST_LETTERS), "end"),
+        shape("path", { d: `M${at(begins[0])} ${bottom}${path}H${WIDTH - AFTER}V${bottom}z`, class: "bar" }),
+        word(WIDTH - AFTER + 5, bottom - 8, countText(last), "start", "lb strong"),
+      ];
+    });
+    const bottom = model.lags.length * tall + 2;
+    draw("lag-lines", bottom + AXIS, [...drawn, ...timeMarks(LABEL, bottom, WIDTH - AFTER)]);
+  };
+  // Clients, topics, groups: a column each; as many of each as have the most bytes.
+  const [FLOW_ENDS, FLOW_TALL, THICKEST] = [16, 22, 16];
+  let flowText = "";
+  const drawFlows = () => {
+    const found = model.flows.filter((flow) => `${flow.from}\n${flow.to}`.toLowerCase().includes(flowText));
+    const columns = [new Map(), new Map(), new Map()];
+    const kept = found.filter((flow) => {
+      const ends = flow.is_produce ? [[0, flow.from], [1, flow.to]] : [[1, flow.from], [2, flow.to]];
+      if (ends.some(([column, name]) => !columns[column].has(name) && columns[column].size === FLOW_ENDS)) return false;
+      for (const [column, name] of ends) if (!columns[column].has(name)) columns[column].set(name, (columns[column].size + 0.5) * FLOW_TALL);
+      return true;
+    });
+    if (!kept.length) return drawNothing("flow-map");
+    const most = Math.max(1, ...kept.map((flow) => flow.bytes));
+    const [wide, letters] = [WIDTH / 4, Math.floor(MOST_LETTERS * 0.7)];
+    const drawn = kept.map((flow) => {
+      const [one, other] = flow.is_produce ? [0, 1] : [1, 2];
+      const [left, right] = flow.is_produce ? [wide, 1.5 * wide] : [2.5 * wide, 3 * wide];
+      const [y, to] = [columns[one].get(flow.from), columns[other].get(flow.to)];
+      const middle = (left + right) / 2;
+      const line = shape("path", {
+        d: `M${at(left)} ${at(y)}C${at(middle)} ${at(y)} ${at(middle)} ${at(to)} ${at(right)} ${at(to)}`,
+        class: "flow", "stroke-width": at(Math.max((THICKEST * flow.bytes) / most, 1)),
+      });
+      line.append(shape("title", {}, `${flow.from} \u2192 ${flow.to}: ${bytesText(flow.bytes)}, ${countText(flow.records)} records`));
+      return line;
+    });
+    const places = [[wide - 4, "end"], [2 * wide, "middle"], [3 * wide + 4, "start"]];
+    columns.forEach((column, number) => {
+      const [x, anchor] = places[number];
+      for (const [name, y] of column) drawn.push(word(x, y + 4, cut(name, letters), anchor, number === 1 ? "lb strong" : "lb"));
+    });
+    draw("flow-map", Math.max(...columns.map((column) => column.size)) * FLOW_TALL + 4, drawn);
+  };
+  const makeFlowSearch = () => {
+    const input = element("input");
+    input.type = "search";
+    input.addEventListener("input", () => {
+      flowText = input.value.toLowerCase();
+      drawFlows();
+    });
+    const label = element("label", "", "Find ");
+    label.append(input);
+    byId("find-flow").append(label);
   };
 
   // -- charts over time -------------------------------------------------------------------------
@@ -860,6 +927,8 @@
     drawHeat(current.times);
     drawParts(current);
     drawWaterfall(current.slowest);
+    if (model.lags.length) drawLag();
+    if (model.flows.length) drawFlows();
     drawTimeline(model.group_events.filter((event) => isIn(event, false)));
   };
   const drawAll = () => {
@@ -884,7 +953,8 @@
     if (selected.from !== null && selected.to === null) selected.to = model.buckets - 1;
     if (selected.to !== null && selected.from === null) selected.from = 0;
     if (selected.from !== null && selected.from > selected.to) [selected.from, selected.to] = [selected.to, selected.from];
-    history.replaceState(null, "", addressOf());
+    // The frame of a notebook has no address to change.
+    if (location.protocol !== "about:") history.replaceState(null, "", addressOf());
     drawAll();
   };
   // What is selected, in the address: names rather than numbers, for the page of another capture.
@@ -953,7 +1023,10 @@
   for (const hidden of document.querySelectorAll(".script")) hidden.hidden = false;
   byId("limits").textContent = limitsText();
   byId("keys").append(...model.parts.flatMap((part) => [" ", element("span", `key ${part.class}`, part.title)]));
-  byId("timeline").parentElement.hidden = !model.group_events.length;
+  for (const [id, lines] of [["timeline", model.group_events], ["lag-lines", model.lags], ["flow-map", model.flows]]) {
+    byId(id).parentElement.hidden = !lines.length;
+  }
+  makeFlowSearch();
   const tables = model.tables
     .filter((spec) => !spec.is_optional || current[spec.name].length)
     .map((spec) => new Table(spec, current[spec.name]));

@@ -25,18 +25,20 @@ from kanalyze.render.header import header_lines
 from kanalyze.render.html.findings import findings_html
 from kanalyze.render.html.model import model_of
 from kanalyze.render.missing import without_nulls
-from kanalyze.render.report_tables import TableOrder
+from kanalyze.render.report_tables import TableOrder, cells_of
 from kanalyze.render.terminal import report_lines
 from kanalyze.render.units import captures_text, count_text, duration_text, moment_text
 from kanalyze.render.verdict import verdict_of
+from kanalyze.spec.report import TABLES
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["html_page", "plain_page"]
 
 _LONGEST_HEAD_LINE = 2_000
+_MAX_CLIENTS = 500
 _MAX_HEAD_LINES = 60
 _TEXT_WIDTH = 140
 _FOLDER = Path(__file__).parent
@@ -72,6 +74,7 @@ def html_page(report: Mapping[str, Any], cube: Mapping[str, Any], zone: Zone = U
         heads=_heads_html(report, zone),
         zone=escape(_zone_note(_zone_text(report["capture"], zone))),
         version=escape(__version__),
+        clients=_clients_html(report["inventory"]),
         data=_json_block(model_of(report, cube, zone)),
         licence=_asset("uPlot.LICENSE").replace("--", "- -"),
         library=library,
@@ -90,6 +93,28 @@ def plain_page(report: Mapping[str, Any], zone: Zone = UTC) -> str:
         f"<title>{title} \u2013 Kafka on the wire</title>\n</head>\n<body>\n<main>\n"
         f"<h1>{title}</h1>\n<p>The sums that a page selects from could not be made, so this is "
         f"the report as text.</p>\n<pre>{lines}</pre>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _clients_html(lines: Sequence[dict[str, Any]]) -> str:
+    """Return every client with what it speaks, folded; as many as leave the page below 1 MB."""
+    if not lines:
+        return ""
+    table = TABLES["inventory"]
+    shown_lines = lines[:_MAX_CLIENTS]
+    cells = cells_of(table, shown_lines, is_wide=True)
+    head = "".join(f'<th scope="col">{escape(cell.column.title)}</th>' for cell in cells)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell.text(line))}</td>' for cell in cells)}</tr>"
+        for line in shown_lines
+    )
+    more = len(lines) - len(shown_lines)
+    note = f"<p>and {count_text(more)} more: kanalyze report --sections clients</p>"
+    return (
+        f'<details id="every-client"><summary>{table.title} ({count_text(len(lines))})</summary>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{table.title}"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{note if more else ''}</details>\n"
     )
 
 

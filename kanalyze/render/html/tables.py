@@ -276,6 +276,59 @@ TABLES = (
         "connections",
         is_optional=True,
     ),
+    Table(
+        "lag",
+        "Lag of consumer groups",
+        "At the end of the capture, whatever is selected: records that were written and not "
+        "committed, and how long ago the log grew beyond the committed offset.",
+        (
+            PageColumn("group", "text", "group"),
+            PageColumn("topic", "text", "topic"),
+            PageColumn("partitions", "count", "partitions"),
+            PageColumn("assigned", "count", "assigned"),
+            PageColumn("not known", "failed", "unknown", is_optional=True),
+            PageColumn("lag", "count", "lag"),
+            PageColumn("highest", "count", "highest_lag"),
+            PageColumn("behind", "ns", "lag_ns"),
+            PageColumn("as of", "time", "last"),
+        ),
+        "lag",
+        is_optional=True,
+    ),
+    Table(
+        "flows",
+        "Flows of records",
+        "Of the whole capture, whatever is selected; brokers' own copies are left out.",
+        (
+            PageColumn("from", "text", "from"),
+            PageColumn("to", "text", "to"),
+            PageColumn("records", "count", "records"),
+            PageColumn("bytes", "bytes", "bytes"),
+        ),
+        "bytes",
+        is_optional=True,
+    ),
+    Table(
+        "changes",
+        "Changes",
+        "What clients asked brokers to create, change or delete in the whole capture, whatever is "
+        "selected. What it was before is known if the capture has the change before.",
+        (
+            PageColumn("at", "time", "at"),
+            PageColumn("user", "text", "principal", is_optional=True),
+            PageColumn("client", "text", "client_id"),
+            PageColumn("action", "text", "action"),
+            PageColumn("what", "text", "resource_type"),
+            PageColumn("name", "text", "resource"),
+            PageColumn("setting", "text", "setting"),
+            PageColumn("before", "text", "before", is_optional=True),
+            PageColumn("to", "text", "value", is_optional=True),
+            PageColumn("refused", "text", "refused", is_optional=True),
+            PageColumn("packet", "count", "packet"),
+        ),
+        "at",
+        is_optional=True,
+    ),
 )
 
 

@@ -18,7 +18,6 @@ __all__ = [
     "CHANGE_COLUMNS",
     "GROUP_COLUMNS",
     "METADATA_COLUMNS",
-    "OFFSETS",
     "REQUEST_ID",
     "AssignedPartition",
     "Change",
@@ -127,10 +126,6 @@ class GroupEvent(NamedTuple):
         "response could be read",
     ] = None
     error_name: Annotated[str | None, "its name; NONE for 0"] = None
-
-
-OFFSETS = ("committed_offset", "committed_leader_epoch")
-"""The fields of an event that only lines of offsets have."""
 
 
 class MetadataEntry(NamedTuple):

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from kanalyze.tables.cluster.fields import FieldPaths
 
 __all__ = [
+    "COMMIT_APIS",
     "GROUP_FIELDS",
     "HEARTBEAT",
     "MAX_LISTED",
-    "OFFSET_APIS",
     "OFFSET_FIELDS",
     "OffsetEvents",
     "PartitionOffset",
@@ -135,8 +135,8 @@ GROUP_FIELDS: FieldPaths = {
     88: ((*_MEMBER, "InstanceId", "RebalanceTimeoutMs", *_TASKS), (*_NEWER_ANSWER, *_TASKS)),
 }
 """The fields to decode of the APIs whose messages have facts about groups."""
-OFFSET_APIS = frozenset({8, 9, 28})
-"""Those whose facts are offsets: OffsetCommit, OffsetFetch, TxnOffsetCommit."""
+COMMIT_APIS = frozenset({8, 28})
+"""Those whose facts are commits: OffsetCommit, TxnOffsetCommit."""
 
 _Values: TypeAlias = "dict[str, Any]"
 _Event: TypeAlias = "GroupEvent | OffsetEvents"

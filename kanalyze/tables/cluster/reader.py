@@ -31,9 +31,9 @@ from kanalyze.tables.cluster.brokers import (
 from kanalyze.tables.cluster.changes import CHANGE_FIELDS, IN_SYNC, changes
 from kanalyze.tables.cluster.fields import BodyFields, more_fields
 from kanalyze.tables.cluster.groups import (
+    COMMIT_APIS,
     GROUP_FIELDS,
     HEARTBEAT,
-    OFFSET_APIS,
     OFFSET_FIELDS,
     OffsetEvents,
     PartitionOffset,
@@ -96,22 +96,22 @@ class ClusterFacts(NamedTuple):
 
 
 def fields_of(
-    tables: Collection[str], *, offsets: bool = True
+    tables: Collection[str], *, commits: bool = True
 ) -> dict[tuple[int, str], Projection]:
     """Return the fields to decode for these tables in addition to those of rows.
 
-    Other names than :data:`CLUSTER_TABLES` are ignored. Without ``offsets``, ``groups`` has no
-    lines of committed and fetched offsets.
+    Other names than :data:`CLUSTER_TABLES` are ignored. Without ``commits``, ``groups`` has no
+    lines of commits.
     """
-    fields = {**_FIELDS, _GROUPS: _group_fields(offsets=offsets)}
+    fields = {**_FIELDS, _GROUPS: _group_fields(commits=commits)}
     return more_fields([fields[table] for table in sorted(CLUSTER_TABLES & {*tables})])
 
 
-def _group_fields(*, offsets: bool) -> FieldPaths:
+def _group_fields(*, commits: bool) -> FieldPaths:
     """Return the fields of the APIs that ``groups`` has lines of."""
-    if offsets:
+    if commits:
         return GROUP_FIELDS
-    return {key: paths for key, paths in GROUP_FIELDS.items() if key not in OFFSET_APIS}
+    return {key: paths for key, paths in GROUP_FIELDS.items() if key not in COMMIT_APIS}
 
 
 class ClusterReader:
@@ -123,11 +123,11 @@ class ClusterReader:
         extractors: Extractors,
         tables: Collection[str],
         *,
-        offsets: bool = True,
+        commits: bool = True,
     ) -> None:
         """Make one; ``extractors`` must decode the fields of :func:`fields_of`."""
         self._bodies = BodyFields(catalog, extractors)
-        self._group_apis = frozenset(_group_fields(offsets=offsets) if _GROUPS in tables else ())
+        self._group_apis = frozenset(_group_fields(commits=commits) if _GROUPS in tables else ())
         self._has_metadata = _METADATA in tables
         self._change_apis = frozenset(CHANGE_FIELDS if _CHANGES in tables else ())
         self._answers: dict[tuple[int, int, int | None, object], list[Any]] = {}

@@ -60,7 +60,7 @@ def test_a_pattern_filters_by_the_names_in_a_table():
     assert [entry.client_id for entry in clients] == ["client-3"]
     clients = sorted_entries(BY_NAME["clients"], usual(), pattern="10.0.1.5", by=0)
     assert [entry.client_id for entry in clients] == ["client-5"]
-    slowest = sorted_entries(BY_NAME["slowest"], usual(), pattern="Heart*", by=0)
+    slowest = sorted_entries(BY_NAME["slow"], usual(), pattern="Heart*", by=0)
     assert {entry["api_name"] for entry in slowest} == {"Heartbeat"}
     errors = sorted_entries(BY_NAME["errors"], usual(), pattern="payments", by=0)
     assert {entry.topic for entry in errors} == {"payments"}
@@ -90,10 +90,10 @@ def test_the_column_sorted_by_has_an_arrow():
 def test_every_entry_has_a_unique_key():
     for make in (usual, hostile):
         # In these snapshots, the slow requests are the same in every second.
-        for name in BY_NAME.keys() - {"slowest"}:
+        for name in BY_NAME.keys() - {"slow"}:
             keys = [BY_NAME[name].key(entry) for entry in BY_NAME[name].entries(make())]
             assert len(set(keys)) == len(keys)
-    slowest = BY_NAME["slowest"]
+    slowest = BY_NAME["slow"]
     entries = [entry | {"request_packet": n} for n, entry in enumerate(usual().slowest)]
     assert len({slowest.key(entry) for entry in entries}) == len(entries)
 

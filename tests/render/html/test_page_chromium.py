@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
+from kanalyze.cli.main import main
 from kanalyze.model.tcp import Endpoint
 from kanalyze.render.html import html_page
 from kanalyze.render.units import bytes_text, count_text, duration_text, rate_text
@@ -21,6 +22,7 @@ from tests.support import rows as sample_rows
 from tests.support import tls_captures
 from tests.support.browser import Page, browser_page
 from tests.support.captures import NAMES, analysis, often
+from tests.support.captures import path as capture_path
 from tests.support.pages import report_and_cube, report_and_cube_of
 from tests.support.plain_report import plain_report
 
@@ -682,3 +684,48 @@ def test_bars_of_where_the_time_went_have_one_scale(page: Page) -> None:
     for width, time in zip(bars[0], times, strict=True):
         # A part that took any time is at least a pixel wide.
         assert width == pytest.approx(max(bars[0]) * time / longest, rel=0.03, abs=7)
+
+
+def test_flows_are_drawn_by_their_bytes_and_found(browser: Page, folder: Path) -> None:
+    show(browser, written(folder, "fault-lag"))
+    flows = report_and_cube_of("fault-lag")[0]["flows"]
+    widths = [float(width) for width in browser.run(FLOWS)]
+    assert len(widths) == len(flows) > 1
+    most = max(flow["bytes"] for flow in flows)
+    assert widths == pytest.approx([16 * flow["bytes"] / most for flow in flows], abs=0.1)
+    browser.run("""(() => {
+        const find = document.querySelector("#find-flow input");
+        find.value = "INDEXER";
+        find.dispatchEvent(new Event("input"));
+    })()""")
+    assert len(browser.run(FLOWS)) == 1
+
+
+FLOWS = """[...document.querySelectorAll("#flow-map .flow")]
+    .map((line) => line.getAttribute("stroke-width"))"""
+
+
+def test_lag_flows_and_changes_are_those_of_the_report(browser: Page, folder: Path) -> None:
+    report = page_and_report(browser, folder, "fault-lag")
+    (line,), (lag,) = lines_of(browser, "lag"), report["lag"]
+    assert (line["group"], line["lag"]) == (lag["group_id"], count_text(lag["lag"]))
+    assert len(lines_of(browser, "flows")) == len(report["flows"])
+    # The last point of the drawing is the lag at the end.
+    text = browser.run('document.getElementById("lag-lines").textContent')
+    assert count_text(lag["lag"]) in text
+    report = page_and_report(browser, folder, "admin")
+    shown = [(line["name"], line["setting"], line["to"]) for line in lines_of(browser, "changes")]
+    changes = [(each["resource"], each["setting"], each["value"]) for each in report["changes"]]
+    assert set(shown) <= {tuple(text or "-" for text in change) for change in changes}
+    assert len(set(shown)) > 5
+    assert browser.run('document.getElementById("lag-lines").parentElement.hidden')
+
+
+def page_and_report(browser: Page, folder: Path, name: str) -> dict[str, Any]:
+    """Open the page of a capture, with all its tables; return its report."""
+    page, report = (folder / f"whole-{name}.{suffix}" for suffix in ("html", "json"))
+    words = ["report", str(capture_path(name)), "--html", str(page), "--json", str(report)]
+    assert main(words) == 0
+    show(browser, page)
+    read: dict[str, Any] = json.loads(report.read_text())
+    return read

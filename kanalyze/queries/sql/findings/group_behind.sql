@@ -8,6 +8,7 @@
 -- sure: likely: committed offsets are compared with the ends of the logs, at the first commit and at the end. A group that commits elsewhere (Flink, Spark, Connect's own stores) is not seen.
 -- why: Records are consumed later and later, and are lost to the group when retention removes them.
 -- repair: See whether the group's members still fetch, and what they do between fetches (max.poll.interval.ms, the time for each record, pauses); use more members (up to one per partition), or process faster. A partition whose offset stands still while others go on has a record that the consumer cannot get past.
+-- see: lag
 -- caused by broker_stood_still
 -- caused by rebalances: group_id
 -- caused by growing_lag: topic

@@ -4,7 +4,7 @@
 -- sure: likely: the high watermark is compared with the end of the fetched records, early and late in the capture, and with the last commit.
 -- why: Records are consumed later and later, and are lost to the consumer when retention removes them.
 -- repair: Use more members (up to one per partition), process each record faster, or fetch more at once (fetch.min.bytes, max.partition.fetch.bytes).
--- see: partitions
+-- see: lag partitions
 -- only if requests: bool_or(api_name = 'Fetch' AND coalesce(record_count, 1) <> 0)
 -- parameter least_records = 1000: minimum growth of the lag in records
 WITH fetched AS (

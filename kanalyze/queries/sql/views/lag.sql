@@ -2,7 +2,11 @@
 --
 -- A line for each second in which a response told another end of a partition's log, an offset of the
 -- group, or who the partition is assigned to. What was told last holds until something else is told.
-WITH offsets AS (
+-- Commits are those in `partitions`, because `groups` of a report has none. A request for offsets of
+-- several groups is in `groups` alone.
+--
+-- What several parts read is made once: otherwise DuckDB reads the lists of all requests for each.
+WITH offsets AS MATERIALIZED (
     SELECT
         group_id,
         coalesce(topic, topic_id) AS topic,
@@ -11,10 +15,19 @@ WITH offsets AS (
         max(response_start_ns) AS time_ns,
         -- -1: the group has no offset.
         arg_max(coalesce(committed_offset, -1), response_start_ns) AS committed
-    FROM groups
+    FROM (
+        SELECT
+            group_id, topic, topic_id, "partition", response_start_ns, committed_offset, error_code
+        FROM groups
+        WHERE event = 'fetch_offsets'
+        UNION ALL
+        SELECT
+            group_id, topic, topic_id, "partition", response_start_ns, base_offset, error_code
+        FROM partitions
+        WHERE api_name IN ('OffsetCommit', 'TxnOffsetCommit')
+    ) AS each_told
     WHERE
-        event IN ('commit', 'fetch_offsets')
-        AND error_code = 0
+        error_code = 0
         AND group_id IS NOT NULL
         AND coalesce(topic, topic_id) IS NOT NULL
         AND response_start_ns IS NOT NULL
@@ -42,6 +55,9 @@ assignments AS (
     GROUP BY
         group_id, coalesce(assigned.a.topic, assigned.a.topic_id), assigned.a."partition", second
 ),
+each_end AS MATERIALIZED (
+    SELECT * FROM log_ends
+),
 ends AS (
     SELECT
         topic,
@@ -49,7 +65,7 @@ ends AS (
         time_ns // 1000000000 AS second,
         max(time_ns) AS time_ns,
         max(log_end_offset) AS log_end_offset
-    FROM log_ends
+    FROM each_end
     GROUP BY topic, "partition", time_ns // 1000000000
 ),
 consumed AS (
@@ -103,7 +119,7 @@ known AS (
 ),
 -- When the log grew beyond each committed offset: the next record is that old.
 points AS (
-    SELECT topic, "partition", log_end_offset AS at_offset, time_ns, log_end_offset FROM log_ends
+    SELECT topic, "partition", log_end_offset AS at_offset, time_ns, log_end_offset FROM each_end
     UNION ALL
     SELECT DISTINCT topic, "partition", committed, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT)
     FROM offsets
