@@ -52,11 +52,24 @@ def decode(arguments: argparse.Namespace) -> None:
         progress.shown(),
         progress.reading(analysis),
     ):
-        for exchanges, block in analysis.exchange_blocks():
+        for exchanges, block in _first(analysis.exchange_blocks(), arguments.limit):
             written += len(exchanges)
             for line in lines(exchanges, block):
                 output.file.write(f"{line}\n".encode("utf-8", "backslashreplace"))
     report_unread(written, arguments, analysis)
+
+
+def _first(
+    blocks: Iterator[tuple[Sequence[Exchange], RowBlock]], limit: int | None
+) -> Iterator[tuple[Sequence[Exchange], RowBlock]]:
+    """Yield the first ``limit`` exchanges, or all if it is None."""
+    left = limit
+    for exchanges, block in blocks:
+        if left is not None and len(exchanges) >= left:
+            yield exchanges[:left], block.take(range(left))
+            return
+        yield exchanges, block
+        left = None if left is None else left - len(exchanges)
 
 
 def _default_format(destination: str) -> str:

@@ -493,6 +493,7 @@ COMMANDS = {
             "(KIP-673); text: a tree with byte offsets; default: by the ending of FILE; jsonl on "
             "standard output",
             "--all": "with text: do not shorten arrays, texts or bytes",
+            "--limit N": "write at most N requests, with their responses",
             **_OF_FINDING,
             **_INPUT,
         },

@@ -35,6 +35,15 @@ def test_only_requests_of_the_chosen_apis_are_decoded(capfdbinary):
     assert all(request["request"] is not None for request in requests)
 
 
+def test_a_limit_writes_the_first_requests_that_match(capfdbinary):
+    assert main(["decode", "--api", "18", ANY]) == 0
+    every = lines_of(capfdbinary)
+    assert len(every) > 3
+    for limit in (1, 3, len(every), len(every) + 1):
+        assert main(["decode", "--api", "18", "--limit", str(limit), ANY]) == 0
+        assert lines_of(capfdbinary) == every[:limit]
+
+
 def test_text_is_a_tree_with_an_empty_line_after_each_request(capfdbinary):
     assert main(["decode", "--format", "text", "--api", "ApiVersions", ANY]) == 0
     text = capfdbinary.readouterr().out.decode()
