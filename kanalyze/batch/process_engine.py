@@ -15,6 +15,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import active_children, connection, get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -308,17 +309,20 @@ class _ScratchRows:
         self._anomalies = anomalies
 
     def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:  # noqa: ARG002 - as in Engine
-        assert self._job.staging is not None, "tasks write rows"
+        staging = self._job.staging
+        assert staging is not None, "tasks write rows"
         streams = ((capture, part, stored.read()) for capture, part, stored in self._anomalies)
         row_filter, packets_before = self._job.plan.row_filter, self._read.packets_before
         written = [
-            *write_anomalies(packets_before, row_filter, self._job.staging, streams),
+            *write_anomalies(packets_before, row_filter, staging, streams),
             *(file for result in self._rebuilt for file in result.files),
         ]
-        return staged(self._job, self._read, more_anomalies, written, self._merged)
+        keeps_open = self._job.keeps_open
+        merge = partial(self._merged, staging)
+        return staged(staging, self._read, more_anomalies, written, merge, keeps_open=keeps_open)
 
-    def _merged(self, groups: Sequence[Sequence[WrittenFile]]) -> list[WrittenFile]:
-        return self._engine.run(merge_files, [(self._job.staging, group) for group in groups])
+    def _merged(self, staging: str, groups: Sequence[Sequence[WrittenFile]]) -> list[WrittenFile]:
+        return self._engine.run(merge_files, [(staging, group) for group in groups])
 
     def write_states(self, url: str) -> None:
         folder = SharedFolder(location_of(url))

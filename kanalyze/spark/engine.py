@@ -256,12 +256,11 @@ class _SparkRows:
     def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:
         if self._job.staging is None:
             return self._staged_by_spark(out, more_anomalies)
-        written = [
-            *write_anomalies_of_packets(self._captured, self._job.staging),
-            *self._rebuilt.files,
-        ]
-        merge = partial(results_of_tasks, self._spark, partial(merge_files, self._job.staging))
-        return staged(self._job, self._captured.read_summary, more_anomalies, written, merge)
+        staging, read = self._job.staging, self._captured.read_summary
+        written = [*write_anomalies_of_packets(self._captured, staging), *self._rebuilt.files]
+        merge = partial(results_of_tasks, self._spark, partial(merge_files, staging))
+        keeps_open = self._job.keeps_open
+        return staged(staging, read, more_anomalies, written, merge, keeps_open=keeps_open)
 
     def _staged_by_spark(
         self, out: Folder, more_anomalies: Sequence[AnomalyRow]

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.archive.planning import ReadSummary
     from kanalyze.batch.archive.table_files import WrittenFile
-    from kanalyze.batch.archive.tasks import Job
     from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.connections import ConnectionRow
@@ -137,27 +136,29 @@ class StagedFile(NamedTuple):
 
 
 def staged(
-    job: Job,
+    staging: str,
     read_summary: ReadSummary,
     more_rows: Sequence[AnomalyRow],
     written: Iterable[WrittenFile],
     merge: Callable[[Sequence[Sequence[WrittenFile]]], Sequence[WrittenFile]],
+    *,
+    keeps_open: bool,
 ) -> list[StagedFile]:
     """Return all files of a job whose tasks write rows.
 
-    Anomalies that no task wrote are written here. If the job keeps connections open, those of
-    captures that the next run tries to read again are in a file of their own, which it replaces.
+    Anomalies that no task wrote are written here.
 
     Args:
-        job: the job.
+        staging: where tasks write rows.
         read_summary: has the captures that are left out.
         more_rows: further anomalies.
         written: the files that tasks wrote.
         merge: see :func:`.with_small_merged`.
+        keeps_open: whether a run follows, which tries to read some captures again: their anomalies
+            are in a file of their own, which it replaces.
     """
-    assert job.staging is not None, "tasks write rows"
-    files = TableFiles(job.staging)
-    retried_table = OPEN_ANOMALIES if job.keeps_open else "anomalies"
+    files = TableFiles(staging)
+    retried_table = OPEN_ANOMALIES if keeps_open else "anomalies"
     for table, rows in (
         ("anomalies", [*read_summary.anomaly_rows, *more_rows]),
         (retried_table, read_summary.retryable_rows),
