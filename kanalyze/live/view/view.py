@@ -297,6 +297,8 @@ def _tabs(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         name = f"{number + 1} {table.name}" if chosen or not is_narrow else f"{number + 1}"
         found = len(_entries(number, snapshot, state)) if table.finds else 0
         count = f": {count_text(found)}" if found else ""
+        if names + 3 * len(TABLES) + len(count) > room:
+            count = "!" * bool(found)
         style = "bold reverse" if chosen else "bold red" if found else "dim"
         line.append(f"{pad}{name}{count}{pad}", style)
         line.append(" ")

@@ -391,8 +391,9 @@ def test_every_line_except_that_of_others_opens():
 
 
 def test_the_tab_of_findings_says_how_many_there_are():
-    assert "8 findings\n" in text(usual(), ViewState(), 80, 24)
-    assert "8 findings: 1\n" in text(with_hostile_finding(), ViewState(), 80, 24)
+    assert "8 findings 9 lag\n" in text(usual(), ViewState(), 80, 24)
+    assert "8 findings! 9 lag\n" in text(with_hostile_finding(), ViewState(), 80, 24)
+    assert " 8 findings: 1   9 lag\n" in text(with_hostile_finding(), ViewState(), 120, 24)
 
 
 def with_hostile_finding():
