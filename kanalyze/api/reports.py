@@ -134,10 +134,15 @@ def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
     )
 
 
-def page_of(engine: QueryEngine, report: dict[str, Any], zone: Zone) -> bytes:
+def page_of(
+    engine: QueryEngine,
+    report: dict[str, Any],
+    zone: Zone,
+    inputs: Sequence[str] | None = None,
+) -> bytes:
     """Return a report as one HTML file with times of ``zone``.
 
-    ``engine`` has the tables of the report.
+    ``engine`` has the tables of the report; ``inputs`` are the captures as the user named them.
 
     Queries of the page that fail are added to the report.
     """
@@ -152,7 +157,7 @@ def page_of(engine: QueryEngine, report: dict[str, Any], zone: Zone) -> bytes:
     shown = with_names(report)
     if cube is None:
         return plain_page(shown, zone).encode("utf-8")
-    page = html_page(shown, with_names(cube, report.get("names")), zone)
+    page = html_page(shown, with_names(cube, report.get("names")), zone, inputs)
     return page.encode("utf-8")
 
 

@@ -115,7 +115,9 @@ def report(arguments: argparse.Namespace) -> None:
                     names=names_in(arguments),
                 )
                 page_bytes = (
-                    page_of(filled.database, summary, layout.order.zone) if has_page else b""
+                    page_of(filled.database, summary, layout.order.zone, layout.order.inputs)
+                    if has_page
+                    else b""
                 )
             if page is not None:
                 page.file.write(page_bytes)

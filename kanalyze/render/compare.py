@@ -190,7 +190,7 @@ def _found(comparison: _Item) -> Iterator[str]:
         if findings:
             count = "" if len(findings) == 1 else f"{count_text(len(findings))} "
             kinds = kind if len(findings) == 1 else kind.replace("finding", "findings")
-            first = ", ".join((findings[0]["title"], *whom_texts(findings[:1])))
+            first = ", ".join((shown(findings[0]["title"]), *whom_texts(findings[:1])))
             yield f"{count}{kinds}: {first}" + (", ..." if len(findings) > 1 else "")
 
 

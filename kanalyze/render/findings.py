@@ -92,7 +92,7 @@ def finding_groups(
         of_kind = [finding for finding, _ in group]
         first = of_kind[0]
         yield FindingGroup(
-            title_of(first["title"], depth),
+            title_of(shown(first["title"], _TEXT_LIMIT), depth),
             depth,
             [
                 (_figures(finding, clock, has_files=has_files), _command(finding, captures))

@@ -12,7 +12,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
 from kanalyze.render.findings import depths_of, whom_texts
 from kanalyze.render.missing import failed_names
-from kanalyze.render.units import ReportClock, counted
+from kanalyze.render.units import ReportClock, counted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,12 +59,12 @@ def _found(findings: Sequence[Mapping[str, Any]], clock: ReportClock, end_ns: in
     root = ""
     for finding, depth in zip(findings, depths_of(findings), strict=True):
         if depth:
-            effects.setdefault(root, {})[finding["title"]] = None
+            effects.setdefault(root, {})[shown(finding["title"])] = None
         else:
             root = finding["name"]
             roots.setdefault(root, []).append(finding)
     (name, alike), *others = roots.items()
-    parts = [alike[0]["title"]]
+    parts = [shown(alike[0]["title"])]
     level = alike[0]["sure"].partition(":")[0].rstrip(".")
     if level != _CERTAIN:
         parts[0] += f" ({level})"
@@ -76,7 +76,7 @@ def _found(findings: Sequence[Mapping[str, Any]], clock: ReportClock, end_ns: in
         text += f"; it led to: {', '.join(effects[name])}"
     if not others:
         return text
-    titles = [of_kind[0]["title"] for _, of_kind in others]
+    titles = [shown(of_kind[0]["title"]) for _, of_kind in others]
     return f"{text}; also: {'; '.join(titles[:_MOST_OTHERS])}" + (
         f"; and {counted(len(titles) - _MOST_OTHERS, 'other finding')}"
         if len(titles) > _MOST_OTHERS

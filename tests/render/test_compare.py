@@ -168,7 +168,7 @@ def test_markdown_has_tables_with_escaped_names() -> None:
 def finding(name: str, cause: int | None = None, **concerns: str) -> dict[str, Any]:
     return {
         "name": name,
-        "title": f"What is wrong: {name}",
+        "title": f"What is wrong:\x1b {name}",
         "what": "12 requests\x1b[2J failed",
         **dict.fromkeys(("sure", "why", "repair", "command"), ""),
         "concerns": concerns,
@@ -184,16 +184,18 @@ def test_findings_of_one_side_come_first_and_are_in_the_verdict() -> None:
     new = [finding("stopped", broker="10.0.0.1:9092"), finding("late", 1, topic="orders")]
     output = text(new_findings=new, gone_findings=[finding("old", client_id="a\nb")])
     assert (
-        " 2 new findings: What is wrong: stopped, broker 10.0.0.1:9092, ...; finding gone: What is "
-        "wrong: old, client a\\nb; no other difference; 7 alike "
+        " 2 new findings: What is wrong:\\u001b stopped, broker 10.0.0.1:9092, ...; "
+        "finding gone: What is wrong:\\u001b old, client a\\nb; no other difference; 7 alike "
     ) in output.replace("\n", " ")
-    assert output.index("Found in B, not in A\nWhat is wrong: stopped\n  12 requests\\u001b[2J") < (
-        output.index("  It led to: What is wrong: late\n")
-    )
-    assert "\nFound in A, not in B\nWhat is wrong: old\n" in output
+    assert output.index(
+        "Found in B, not in A\nWhat is wrong:\\u001b stopped\n  12 requests\\u001b[2J"
+    ) < (output.index("  It led to: What is wrong:\\u001b late\n"))
+    assert "\nFound in A, not in B\nWhat is wrong:\\u001b old\n" in output
     markdown = compare_markdown(comparison(new_findings=new))
-    assert "\n## Found in B, not in A\n\n- What is wrong: stopped\n" in markdown
+    assert "\n## Found in B, not in A\n\n- What is wrong:" in markdown
+    assert "\x1b" not in output + markdown
     short = text(new_findings=new[:1], judged=False)
     assert (
-        "new finding: What is wrong: stopped, broker 10.0.0.1:9092; nothing else certain," in short
+        "new finding: What is wrong:\\u001b stopped, broker 10.0.0.1:9092; nothing else certain,"
+        in short
     )

@@ -88,7 +88,9 @@ def test_without_findings(more: dict[str, Any], text: str, level: str) -> None:
 
 
 def test_names_are_escaped() -> None:
-    assert "\x1b" not in verdict({**REFUSED, "concerns": {"topic": "\x1b[2J"}})[0]
+    hostile = {**REFUSED, "title": "\x1b[2J", "concerns": {"topic": "\x1b[2J"}}
+    effect = {**hostile, "name": "storm", "cause": {"number": 1}}
+    assert "\x1b" not in verdict(hostile, effect, {**hostile, "name": "other"})[0]
 
 
 def test_times_have_a_date_where_the_capture_spans_days_of_the_zone() -> None:

@@ -297,6 +297,8 @@ def _tabs(snapshot: Snapshot, state: ViewState, width: int) -> Line:
         name = f"{number + 1} {table.name}" if chosen or not is_narrow else f"{number + 1}"
         found = len(_entries(number, snapshot, state)) if table.finds else 0
         count = f": {count_text(found)}" if found else ""
+        if names + 3 * len(TABLES) + len(count) > room:
+            count = "!" * bool(found)
         style = "bold reverse" if chosen else "bold red" if found else "dim"
         line.append(f"{pad}{name}{count}{pad}", style)
         line.append(" ")
@@ -536,12 +538,18 @@ def _chosen(
     return lines
 
 
+_OLD_S = 5
+"""The age in seconds of a search for findings that is said."""
+
+
 def _nothing(table: LiveTable, snapshot: Snapshot, state: ViewState) -> str:
     """Return why a table is empty."""
     latest = snapshot.findings
     if table.finds and latest is not None and latest.requests and not latest.findings:
         span = _span_text(latest.span_ns, snapshot)
-        return f"none in the last {counted(latest.requests, 'request')}, of {span}"
+        age_s = (snapshot.time_ns - latest.time_ns) // 1_000_000_000
+        ago = f", {age_s} s ago" if age_s >= _OLD_S else ""
+        return f"none in the last {counted(latest.requests, 'request')}, of {span}{ago}"
     return "nothing matches" if state.shown_pattern() else "nothing yet"
 
 

@@ -9,6 +9,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC
 from kanalyze.render.findings import command_text, confidence_text, packet_text, title_of
 from kanalyze.render.units import count_text, moment_text, shown
@@ -42,14 +43,29 @@ _SELECTS = {
 """The dimensions of the page that a finding can select, by the names that findings use."""
 
 
+class _About(NamedTuple):
+    """What all findings of a page are about."""
+
+    has_files: bool
+    """Whether there are several captures, so that a packet needs its file."""
+    inputs: Sequence[str]
+    """The captures, for commands."""
+    names: Mapping[str, Any]
+    zone: Zone
+
+
 def findings_html(
     findings: Sequence[Mapping[str, Any]] | None,
     captures: Sequence[str],
     names: Mapping[str, Any],
     nothing: str = "none",
     zone: Zone = UTC,
+    inputs: Sequence[str] | None = None,
 ) -> str:
-    """Return findings as a list, the most severe first; without findings, ``nothing``."""
+    """Return findings as a list, the most severe first; without findings, ``nothing``.
+
+    ``inputs`` are the captures as the user named them, for commands; None for ``captures``.
+    """
     if findings is None:
         return "<p>Findings were not searched for.</p>"
     if not findings:
@@ -57,7 +73,8 @@ def findings_html(
         return f"<p>{'Nothing wrong was found' if is_all else nothing.capitalize()}.</p>"
     shown_findings = list(enumerate(findings[:_MOST], start=1))
     more = len(findings) - _MOST
-    return _kinds(shown_findings, None, captures, names, zone) + (
+    about = _About(len(captures) > 1, captures if inputs is None else inputs, names, zone)
+    return _kinds(shown_findings, None, about) + (
         f"<p>and {count_text(more)} more</p>" if more > 0 else ""
     )
 
@@ -65,14 +82,12 @@ def findings_html(
 def _kinds(
     findings: Sequence[tuple[int, Mapping[str, Any]]],
     cause: int | None,
-    captures: Sequence[str],
-    names: Mapping[str, Any],
-    zone: Zone,
+    about: _About,
 ) -> str:
     """Return the findings that one of them caused, or those without a cause, as a list by kind."""
     caused = [each for each in findings if _cause(each[1]) == cause]
     by_kind = groupby(caused, key=lambda each: each[1]["name"])
-    items = "".join(_kind(list(of_kind), findings, captures, names, zone) for _, of_kind in by_kind)
+    items = "".join(_kind(list(of_kind), findings, about) for _, of_kind in by_kind)
     return f"<ol>{items}</ol>" if items else ""
 
 
@@ -83,14 +98,12 @@ def _cause(finding: Mapping[str, Any]) -> int | None:
 def _kind(
     of_kind: Sequence[tuple[int, Mapping[str, Any]]],
     findings: Sequence[tuple[int, Mapping[str, Any]]],
-    captures: Sequence[str],
-    names: Mapping[str, Any],
-    zone: Zone,
+    about: _About,
 ) -> str:
     """Return the findings of one kind: each finding, the common texts once, and its effects."""
     first = of_kind[0][1]
-    items = "".join(_item(finding, captures, names, zone) for _, finding in of_kind)
-    effects = "".join(_kinds(findings, number, captures, names, zone) for number, _ in of_kind)
+    items = "".join(_item(finding, about) for _, finding in of_kind)
+    effects = "".join(_kinds(findings, number, about) for number, _ in of_kind)
     title = title_of(first["title"], 0 if first["cause"] is None else 1)
     facts = (
         ("Why it matters", first["why"]),
@@ -106,20 +119,18 @@ def _kind(
     )
 
 
-def _item(
-    finding: Mapping[str, Any], captures: Sequence[str], names: Mapping[str, Any], zone: Zone
-) -> str:
+def _item(finding: Mapping[str, Any], about: _About) -> str:
     concerns = ", ".join(
         f"{word} <b>{_text(finding['concerns'][name])}</b>"
         for name, word in _WORDS.items()
         if name in finding["concerns"]
     )
     head = f"{concerns}: " if concerns else ""
-    when = _when(finding, zone, has_files=len(captures) > 1)
+    when = _when(finding, about.zone, has_files=about.has_files)
     when = f' <span class="when">{when}</span>' if when else ""
-    command = command_text(finding["command"], finding["options"], captures)
+    command = command_text(finding["command"], finding["options"], about.inputs)
     return (
-        f'<li class="finding"{_selects(finding["concerns"], names)}{_times(finding)}>'
+        f'<li class="finding"{_selects(finding["concerns"], about.names)}{_times(finding)}>'
         f"<p>{head}{_text(finding['what'])}{when}</p>"
         f"<p><code>{escape(command)}</code></p></li>"
     )

@@ -44,7 +44,12 @@ _TEXT_WIDTH = 140
 _FOLDER = Path(__file__).parent
 
 
-def html_page(report: Mapping[str, Any], cube: Mapping[str, Any], zone: Zone = UTC) -> str:
+def html_page(
+    report: Mapping[str, Any],
+    cube: Mapping[str, Any],
+    zone: Zone = UTC,
+    inputs: Sequence[str] | None = None,
+) -> str:
     """Return a report as one HTML page below 1 MB.
 
     Args:
@@ -52,6 +57,7 @@ def html_page(report: Mapping[str, Any], cube: Mapping[str, Any], zone: Zone = U
             for, ``findings`` is a list of what ``Finding.to_dict`` returns.
         cube: the result of :func:`kanalyze.queries.page.cube_of` for the same report.
         zone: the time zone of the times that are shown.
+        inputs: the captures as the user named them, for commands; None for those of the report.
     """
     report = without_nulls(report)
     captures = report["capture"]["captures"]
@@ -67,7 +73,12 @@ def html_page(report: Mapping[str, Any], cube: Mapping[str, Any], zone: Zone = U
         verdict=escape(f"{verdict.text[0].upper()}{verdict.text[1:]}."),
         level=verdict.level,
         findings=findings_html(
-            report.get("findings"), captures, cube["names"], no_findings_text(report), zone
+            report.get("findings"),
+            captures,
+            cube["names"],
+            no_findings_text(report),
+            zone,
+            inputs,
         )
         + _left_out_html(report),
         finding_count=_finding_count(report.get("findings")),

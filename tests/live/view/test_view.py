@@ -391,8 +391,9 @@ def test_every_line_except_that_of_others_opens():
 
 
 def test_the_tab_of_findings_says_how_many_there_are():
-    assert "8 findings\n" in text(usual(), ViewState(), 80, 24)
-    assert "8 findings: 1\n" in text(with_hostile_finding(), ViewState(), 80, 24)
+    assert "8 findings 9 lag\n" in text(usual(), ViewState(), 80, 24)
+    assert "8 findings! 9 lag\n" in text(with_hostile_finding(), ViewState(), 80, 24)
+    assert " 8 findings: 1   9 lag\n" in text(with_hostile_finding(), ViewState(), 120, 24)
 
 
 def with_hostile_finding():
@@ -443,7 +444,10 @@ def test_an_opened_line_fits_any_size(width, height):
 def test_an_empty_table_of_findings_says_which_requests_were_searched():
     snapshot = usual()._replace(findings=LatestFindings(usual().time_ns, 1234, 83 * 10**9, (), {}))
     shown = text(snapshot, ViewState(table=7), 80, 24)
-    assert "Findings: none in the last 1,234 requests, of 83 s" in shown
+    assert "Findings: none in the last 1,234 requests, of 83 s\n" in shown
+    later = snapshot._replace(time_ns=snapshot.time_ns + 14 * 10**9)
+    shown = text(later, ViewState(table=7), 80, 24)
+    assert "Findings: none in the last 1,234 requests, of 83 s, 14 s ago\n" in shown
 
 
 def test_the_filters_of_the_run_and_the_typed_filter_are_shown_together():

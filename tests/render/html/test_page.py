@@ -26,7 +26,7 @@ from kanalyze.render.json import summary_json
 from tests.queries.test_json_schema import violations
 from tests.queries.test_page import crowd, many_rows
 from tests.support import rows as sample_rows
-from tests.support.captures import NAMES, analysis, often
+from tests.support.captures import NAMES, analysis, often, path
 from tests.support.pages import report_and_cube, report_and_cube_of
 
 if TYPE_CHECKING:
@@ -360,3 +360,15 @@ def test_times_are_of_the_zone_and_say_so() -> None:
     assert model_of(report, cube)["offsets"] == [[cube["start_ns"] // 1000, 0]]
     [(_, offset_us)] = model_of(report, cube, zone_of("Asia/Kolkata"))["offsets"]
     assert offset_us == 5.5 * 3600 * 10**6
+
+
+@pytest.mark.usefixtures("all_findings")
+def test_commands_have_the_captures_as_given_and_packets_their_file() -> None:
+    report, cube = report_and_cube_of("fault-throttled")
+    finding = kanalyze.report(path("fault-throttled"))["findings"][0]
+    report["findings"] = [{**finding, "first_capture": "it's b.pcap"}]
+    report["capture"]["captures"] = ["a.pcap", "it's b.pcap"]
+    page = html_page(report, cube, inputs=["some folder"])
+    assert "<code>kanalyze requests &#x27;some folder&#x27; --finding throttled:1</code>" in page
+    assert f"first in packet {finding['first_packet']} of it&#x27;s b.pcap" in page
+    assert "kanalyze requests a.pcap " in html_page(report, cube)
