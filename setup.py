@@ -76,6 +76,7 @@ FLAGS = {
         "kanalyze.kafka.session.exchange_builder",
         "kanalyze.kafka.session.message_reader",
         "kanalyze.kafka.session.resync",
+        "kanalyze.kafka.session.tracker",
         "kanalyze.model.streams",
         "kanalyze.net.tcp.half_stream",
         "kanalyze.tls.direction",

@@ -59,6 +59,7 @@ _FILTER_AS_TEXT: Final = b"\0"
 _RESOLUTION: Final = 9
 _NANOSECONDS: Final = b"\x09"
 _MAX_OPTION_BYTES: Final = 0xFFFF
+_OPTION_HEAD_BYTES: Final = 4
 
 _PACKET: Final = np.dtype(
     [
@@ -146,10 +147,16 @@ class EncodedComments:
     """Texts as options of packets, each of which may be on many packets."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        options = [_option(_COMMENT, _text(text)) for text in texts]
-        self._options = b"".join(options)
-        self._sizes = np.array(list(map(len, options)), np.int64)
+        # There may be one for each request of a capture: they are laid out together.
+        values = [_text(text)[:_MAX_OPTION_BYTES] for text in texts]
+        lengths = np.fromiter(map(len, values), np.int64, len(values))
+        self._sizes = _OPTION_HEAD_BYTES + (lengths + 3 & ~3)
         self._begins = np.cumsum(self._sizes) - self._sizes
+        options = bytearray(int(self._sizes.sum()))
+        overlapping(memoryview(options), "<u4")[self._begins] = lengths << 16 | _COMMENT
+        places = self._begins + _OPTION_HEAD_BYTES
+        copy_ranges(options, places, b"".join(values), np.cumsum(lengths) - lengths, lengths)
+        self._options = bytes(options)
 
     def on(self, rows: NDArray[np.int64], texts: NDArray[np.int64]) -> PacketComments:
         """Return comments: the index of the packet of each, ascending, and that of its text."""

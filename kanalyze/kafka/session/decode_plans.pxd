@@ -54,3 +54,11 @@ cdef class MessageChecks:
     cpdef bint whole_request_fits(self, Frame frame, RequestHeader header) except -1
     cpdef bint confirms_response(self, Frame frame, int api_key, int api_version) except -1
 
+
+@cython.final
+cdef class SessionFields:
+    cdef object _catalog, _decoders
+    cdef DecodePlans _plans
+    cdef dict _by_fields, _remembered
+
+    cpdef software(self, Frame frame, RequestHeader header)

@@ -6,7 +6,7 @@ from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields
 from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader, rest_of
 from kanalyze.kafka.framing.framer cimport CutFrames
 from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, DecodePlan, DecodePlans,
-    MessageChecks, PRODUCE, UNSUPPORTED_VERSION)
+    MessageChecks, PRODUCE, SessionFields, UNSUPPORTED_VERSION)
 from kanalyze.kafka.session.events cimport ConnectionEvents, frame_anomaly
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_VERSION
 from kanalyze.kafka.session.whole_messages cimport (acks_at, has_checked_batches,
@@ -23,13 +23,14 @@ cdef class DecodedBody:
 
 
 cdef class MessageReader:
-    cdef readonly object _catalog, fields
+    cdef readonly object _catalog
     cdef bint _checks_crc
     cdef readonly DecodePlans _plans
     cdef object _failures
     cdef Tape _tape
     cdef readonly WholeMessages whole
     cdef readonly MessageChecks checks
+    cdef readonly SessionFields fields
 
     cpdef RequestHeader request_header(self, Frame frame)
     cpdef DecodedBody request_body(self, Frame frame, RequestHeader header)
