@@ -14,7 +14,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.kafka.session.login import looks_like_gssapi
+from kanalyze.kafka.session.gssapi import looks_like_gssapi
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,8 @@ import struct
 
 from kanalyze.anonymization.contents import member_data, raw_token, token
 from kanalyze.kafka.codec.embedded_protocols import parse_assignment, parse_subscription
-from kanalyze.kafka.session.login import looks_like_gssapi, principal_of
+from kanalyze.kafka.session.gssapi import looks_like_gssapi
+from kanalyze.kafka.session.login import principal_of
 from tests.support.anonymous import STAND_INS
 from tests.support.cases import for_each
 

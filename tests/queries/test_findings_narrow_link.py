@@ -102,7 +102,11 @@ QUICK = Sender("10.0.1.2")
                 Sender("10.0.1.3", kb_per_s=200, from_number=5),
                 Sender("10.0.1.3", BROKERS[1]),
             ),
-            "15 of 15 requests of 1000 B or more took ",
+            (
+                "15 of 15 requests of 1000 B or more took 43.4 ms to send at the median (9100 B): "
+                "216.0 kB/s, half of them 209.0 to 283.0 kB/s; others send 1081952.0 kB/s; to 1 of "
+                "2 brokers; 5 before or afterwards were sent more quickly"
+            ),
             {"client_id": "test", "client_ip": "10.0.1.3", "broker": "10.0.0.2:9092"},
         ),
         (

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.framing.framer import LARGEST_FRAME_BYTES
+from kanalyze.kafka.session.gssapi import looks_like_gssapi
 from kanalyze.kafka.session.heuristics import (
     LONGEST_CLIENT_ID_BYTES,
     RequestHead,
@@ -29,7 +30,6 @@ from kanalyze.kafka.session.heuristics import (
     names_client,
     read_head,
 )
-from kanalyze.kafka.session.login import looks_like_gssapi
 from kanalyze.kafka.v07.first_request import verdict_07
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import re
 import struct
 from typing import TYPE_CHECKING
 
-from kanalyze.kafka.session.login import names_mechanism
+from kanalyze.kafka.session.gssapi import names_mechanism
 from kanalyze.model.tls import looks_like_record
 
 if TYPE_CHECKING:

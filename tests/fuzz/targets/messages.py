@@ -13,7 +13,8 @@ from kanalyze.kafka.codec.embedded_protocols import (
 from kanalyze.kafka.codec.interpreter import failure_of, read_message, trace_message
 from kanalyze.kafka.framing.frame import Frame, parse_request_header, parse_response_header
 from kanalyze.kafka.framing.framer import FrameCutter, FrameLocator
-from kanalyze.kafka.session.login import looks_like_gssapi, principal_of
+from kanalyze.kafka.session.gssapi import looks_like_gssapi
+from kanalyze.kafka.session.login import principal_of
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.streams import Chunk, Segments
 from tests.fuzz.invariant import holds, sizes_of

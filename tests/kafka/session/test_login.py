@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kanalyze.kafka.session.login import looks_like_gssapi, principal_of
+from kanalyze.kafka.session.login import principal_of
 from tests.support import kafka as k
 from tests.support.cases import for_each
 from tests.support.talk import BROKER, CLIENT, Talk
@@ -261,27 +261,3 @@ def test_a_password_is_never_in_the_user_name(user: str, password: str) -> None:
 @given(st.sampled_from(["PLAIN", "SCRAM-SHA-256", None]), st.binary(max_size=80))
 def test_any_bytes_give_a_user_name_or_none(mechanism: str | None, token: bytes) -> None:
     assert isinstance(principal_of(mechanism, token), str | None)
-
-
-GSSAPI_TOKEN = b"\x60\x0e\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01\x00\x6e"
-
-
-def test_a_gssapi_token_is_recognized_by_its_tag_its_length_and_its_mechanism() -> None:
-    assert looks_like_gssapi(GSSAPI_TOKEN, len(GSSAPI_TOKEN))
-    long = b"\x60\x82\x01\x2c" + GSSAPI_TOKEN[2:].ljust(300, b"\0")
-    assert looks_like_gssapi(long[:20], len(long))
-
-
-@pytest.mark.parametrize(
-    ("head", "size"),
-    [
-        (GSSAPI_TOKEN, len(GSSAPI_TOKEN) + 1),
-        (GSSAPI_TOKEN[:7], len(GSSAPI_TOKEN)),
-        (b"\x61" + GSSAPI_TOKEN[1:], len(GSSAPI_TOKEN)),
-        (GSSAPI_TOKEN[:2] + b"\x04" + GSSAPI_TOKEN[3:], len(GSSAPI_TOKEN)),
-        (GSSAPI_TOKEN[:3] + b"\x7f" + GSSAPI_TOKEN[4:], len(GSSAPI_TOKEN)),
-        (b"\x60\xff" + GSSAPI_TOKEN[2:], len(GSSAPI_TOKEN)),
-    ],
-)
-def test_bytes_that_only_begin_like_a_gssapi_token_are_none(head: bytes, size: int) -> None:
-    assert not looks_like_gssapi(head, size)

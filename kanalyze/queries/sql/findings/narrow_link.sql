@@ -84,43 +84,36 @@ sent AS (
     FROM directions
     WHERE bytes >= $least_bytes AND sending_ns IS NOT NULL
 ),
--- From a sender to one other end.
-of_ways AS (
+-- A way is from a sender to one other end.
+bounded AS (
     SELECT
-        sender,
-        sender_ip,
-        client_ip,
-        broker_ip,
-        broker_port,
-        count(*) AS messages,
-        min(CASE WHEN is_slow THEN request_start_ns END) AS first_time_ns,
-        max(CASE WHEN is_slow THEN request_start_ns END) AS last_time_ns
+        *,
+        request_start_ns BETWEEN
+        min(CASE WHEN is_slow THEN request_start_ns END) OVER way
+        AND max(CASE WHEN is_slow THEN request_start_ns END) OVER way AS is_meanwhile
     FROM sent
-    GROUP BY sender, sender_ip, client_ip, broker_ip, broker_port
+    WINDOW way AS (PARTITION BY sender, client_ip, broker_ip, broker_port)
 ),
-narrow_ways AS (
+judged AS (
     SELECT
-        sender,
-        sender_ip,
-        client_ip,
-        broker_ip,
-        broker_port,
-        messages,
-        count(*) AS meanwhile
-    FROM of_ways
-    JOIN sent USING (sender, sender_ip, client_ip, broker_ip, broker_port)
-    WHERE request_start_ns BETWEEN first_time_ns AND last_time_ns
-    GROUP BY sender, sender_ip, client_ip, broker_ip, broker_port, messages
-    HAVING count(*) FILTER (WHERE is_slow) >= $least_share * count(*)
+        *,
+        concat(client_ip, ' ', broker_ip) AS ends,
+        count(CASE WHEN is_slow THEN 1 END) OVER way
+        >= $least_share * nullif(count(CASE WHEN is_meanwhile THEN 1 END) OVER way, 0) AS is_narrow
+    FROM bounded
+    WINDOW way AS (PARTITION BY sender, client_ip, broker_ip, broker_port)
 ),
 of_senders AS (
     SELECT
         sender,
         sender_ip,
         count(*) AS messages,
-        count(DISTINCT concat(client_ip, ' ', broker_ip)) AS ways,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY ns_per_byte) AS ns_per_byte
-    FROM sent
+        count(DISTINCT ends) AS ways,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY ns_per_byte) AS ns_per_byte,
+        count(DISTINCT CASE WHEN is_narrow THEN ends END) AS narrow_ways,
+        count(*) FILTER (WHERE is_narrow AND is_meanwhile) AS meanwhile,
+        count(*) FILTER (WHERE is_narrow AND NOT is_meanwhile) AS at_other_times
+    FROM judged
     GROUP BY sender, sender_ip
 ),
 of_all AS (
@@ -155,19 +148,8 @@ narrow AS (
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,
         min(request_packet) AS first_packet
-    FROM narrow_ways
-    JOIN sent USING (sender, sender_ip, client_ip, broker_ip, broker_port)
-    WHERE is_slow
-    GROUP BY sender, sender_ip
-),
-summed AS (
-    SELECT
-        sender,
-        sender_ip,
-        count(DISTINCT concat(client_ip, ' ', broker_ip)) AS narrow_ways,
-        sum(meanwhile) AS meanwhile,
-        sum(messages) AS messages
-    FROM narrow_ways
+    FROM judged
+    WHERE is_narrow AND is_slow
     GROUP BY sender, sender_ip
 )
 SELECT
@@ -196,8 +178,8 @@ SELECT
             )
         END,
         CASE
-            WHEN summed.messages > meanwhile
-                THEN concat('; ', summed.messages - meanwhile, ' before or afterwards were sent more quickly')
+            WHEN at_other_times > 0
+                THEN concat('; ', at_other_times, ' before or afterwards were sent more quickly')
             ELSE ''
         END,
         CASE
@@ -212,7 +194,6 @@ SELECT
     last_time_ns,
     first_packet
 FROM narrow
-JOIN summed USING (sender, sender_ip)
 JOIN of_senders USING (sender, sender_ip)
 CROSS JOIN of_all
 WHERE

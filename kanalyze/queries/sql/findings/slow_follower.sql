@@ -9,7 +9,7 @@
 -- repair: Look at that broker's machine: the disk of its log folders (iostat -x: await, util), memory for the page cache, processor (throttling of a container), garbage collection; and at its number of partitions and num.replica.fetchers.
 -- caused by broker_stood_still
 -- caused by narrow_link: machine
--- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND record_bytes > 0 AND is_replica_client(client_id)) >= $least_fetches
+-- only if requests: count(*) FILTER (WHERE record_bytes > 0 AND api_name = 'Fetch' AND client_id LIKE 'broker-%') >= $least_fetches
 -- parameter least_fetches = 20: minimum number of responses with records to the follower
 -- parameter least_spans = 5: minimum number of spans of 2 s in which it is slow
 -- parameter least_share = 0.7: minimum share of the spans from the first of these to the last
