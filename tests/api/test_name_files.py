@@ -6,6 +6,7 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import kanalyze
@@ -23,6 +24,7 @@ from kanalyze.tables.names import (
 )
 from tests.support.captures import path
 from tests.support.packets import Blocks, names_block
+from tests.support.piped import run_piped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -345,6 +347,24 @@ def test_filters_by_names_need_names(capsys: pytest.CaptureFixture[str]) -> None
     assert "client-app selects by names of addresses: add --names" in capsys.readouterr().err
     with pytest.raises(UsageError, match="zone selects by names"):
         kanalyze.requests(CAPTURE, zone="x")
+
+
+def test_a_live_run_has_names_in_rows_files_and_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    names, rows = written(tmp_path, NAMES), tmp_path / "rows"
+    report = tmp_path / "report.json"
+    words = ["live", "-", "--names", names, "--zone", "east", "--format", "rows"]
+    words += ["--write", str(rows), "--json", str(report)]
+    data = path("groups").read_bytes()
+    done = run_piped(*words, data=data, monkeypatch=monkeypatch, captured=capfdbinary)
+    lines = list(map(json.loads, done.stdout.splitlines()))
+    assert {line["client_app"] for line in lines} == {"shop"}
+    (file,) = rows.iterdir()
+    assert pq.read_table(file)["client_zone"].to_pylist() == ["east"] * len(lines)
+    made = json.loads(report.read_text())
+    assert (made["filter"], made["totals"]["rows"]) == ({"zone": ["east"]}, len(lines))
+    assert made["names"]["127.0.0.1"]["name"] == "old"
 
 
 def test_without_names_there_are_no_such_columns(capsys: pytest.CaptureFixture[str]) -> None:
