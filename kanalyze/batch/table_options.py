@@ -229,6 +229,7 @@ _ALL_PARSERS: Final[dict[str, _Parse]] = {
     **{
         _spelled(name): _bool if each.value is None else _texts if each.is_repeated else _text
         for name, each in FILTERS.items()
+        if name not in BY_NAMES
     },
     "port": _ports,
     "topicIds": _text,
@@ -257,9 +258,9 @@ CONNECTION_OPTIONS: Final = (
 REQUEST_OPTIONS: Final = (
     *CONNECTION_OPTIONS,
     *(
-        _spelled(name)
+        option
         for name in FILTERS
-        if name not in BY_NAMES and _spelled(name) not in CONNECTION_OPTIONS
+        if (option := _spelled(name)) in _ALL_PARSERS and option not in CONNECTION_OPTIONS
     ),
 )
 """Options of tables that are made from requests."""

@@ -137,7 +137,7 @@ def make_sinks(
         watch = FindingsWatch(shown_rows.kept)
         yield FindingsSink(watch)
     if options.listen is not None:
-        yield _metrics(options.listen, options.metrics_hosts, files, watch, stack)
+        yield _metrics(options, files, watch, shown_rows.names, stack)
     yield _output(shown_rows, options.interval_ns, files, watch, stack)
 
 
@@ -196,10 +196,10 @@ def _set_limits(**limits: int | None) -> dict[str, Any]:
 
 
 def _metrics(
-    where: ListenAddress,
-    names: Sequence[str],
+    options: SinkOptions,
     files: Sequence[FileSink],
     watch: FindingsWatch | None,
+    names: AddressNames | None,
     stack: ExitStack,
 ) -> Sink:
     from prometheus_client.process_collector import ProcessCollector
@@ -208,10 +208,13 @@ def _metrics(
     from kanalyze.live.metrics_server import MetricsServer
     from kanalyze.live.run import MetricsSink
 
-    metrics = Metrics()
+    assert options.listen is not None
+    metrics = Metrics(names=names)
     # The start time, memory and CPU time of the process, by their usual names.
     ProcessCollector(registry=metrics.registry)
-    server = stack.enter_context(MetricsServer(metrics.registry, where, names))
+    server = stack.enter_context(
+        MetricsServer(metrics.registry, options.listen, options.metrics_hosts)
+    )
     print_message(f"metrics: {server.url}")
     return MetricsSink(metrics, files, watch)
 
@@ -238,7 +241,7 @@ def _output(
 
         windows = Windows()
         stream = stack.enter_context(OutputFile(STANDARD_OUTPUT)).file
-        writer = RatesWriter(windows, stream, interval_ns=interval_ns)
+        writer = RatesWriter(windows, stream, interval_ns=interval_ns, names=shown_rows.names)
         return RatesSink(windows, writer, files, watch)
     from kanalyze.export.text_files import JsonLinesWriter
 

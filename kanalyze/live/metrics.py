@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import Finding
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.columns.numpy_arrays import WordArray
+    from kanalyze.tables.names import AddressNames
 
 __all__ = ["Metrics"]
 
@@ -146,14 +147,19 @@ class Metrics:
     """The metrics. One thread may add rows while others scrape ``registry``."""
 
     def __init__(
-        self, *, max_clients: int = 100, max_topics: int = 100, max_groups: int = 100
+        self,
+        *,
+        max_clients: int = 100,
+        max_topics: int = 100,
+        max_groups: int = 100,
+        names: AddressNames | None = None,
     ) -> None:
         """Start with all counts at 0; that many clients, topics and groups have their own series.
 
-        The others are counted under ``other``.
+        The others are counted under ``other``. ``names`` are those of brokers' addresses.
         """
         self._lock = Lock()
-        self._rows = _RowMetrics(max_clients, max_topics, max_groups)
+        self._rows = _RowMetrics(max_clients, max_topics, max_groups, names)
         self._capture: dict[str, int | float | None] = {}
         # Prometheus sees a rise to 1 only if the counter was 0 before.
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
@@ -467,7 +473,10 @@ _METRICS: Final[dict[_Labels, tuple[_Counter | _Histogram, ...]]] = {
 class _RowMetrics:
     """The metrics of rows."""
 
-    def __init__(self, max_clients: int, max_topics: int, max_groups: int) -> None:
+    def __init__(
+        self, max_clients: int, max_topics: int, max_groups: int, names: AddressNames | None
+    ) -> None:
+        self._names = names
         limits = {
             "api": _MAX_APIS,
             "broker": _MAX_BROKERS,
@@ -540,6 +549,18 @@ class _RowMetrics:
                     metric.add_sample(family, [OTHER] * len(names), sums.others[number])
         yield from families.values()
         yield from self._limits()
+        if self._names is not None:
+            yield self._broker_info(self._names)
+
+    def _broker_info(self, names: AddressNames) -> Metric:
+        """Return the latest name and zone of each broker, to be joined by its label."""
+        labels = ("broker", "name", "zone")
+        info = GaugeMetricFamily("kanalyze_broker_info", "1: what a broker is.", labels=labels)
+        for broker in self._labels["broker"].texts[_RESERVED:]:
+            for known in names.at(broker.rpartition(":")[0].strip("[]"))[-1:]:
+                texts = (known.name or "", known.zone or "")
+                info.add_metric([broker, *map(label_text, texts)], 1)
+        return info
 
     def _add_error_counters(self) -> None:
         """Add the counter of errors, at 0, of each API and broker.

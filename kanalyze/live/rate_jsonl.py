@@ -61,6 +61,8 @@ first :data:`MOST` entries.
 - ``findings`` of the last minutes, of faults that were last seen at most a minute ago, the most
   severe first; null before the first search: ``name title severity what sure concerns first_time_ns
   last_time_ns first_packet``, as in the report
+- ``names``, missing without names of addresses: what is known of the addresses in the line, by
+  address: ``name app zone``
 """
 
 from __future__ import annotations
@@ -70,6 +72,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.common.times import format_time
 from kanalyze.live.window.tables import WINDOW_TABLES
+from kanalyze.queries.report_names import add_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
     from kanalyze.common.named_tuples import NamedTuple
     from kanalyze.live.window.snapshot import CaptureState, LatestFindings, Snapshot
     from kanalyze.live.window.windows import Windows
+    from kanalyze.tables.names import AddressNames
 
 __all__ = ["RatesWriter"]
 
@@ -136,9 +140,20 @@ def _findings(snapshot: Snapshot) -> list[dict[str, Any]] | None:
 class RatesWriter:
     """Writes a line at each interval."""
 
-    def __init__(self, windows: Windows, stream: BinaryIO, *, interval_ns: int) -> None:
-        """Write to a stream, which is not closed; the first line is due after one interval."""
+    def __init__(
+        self,
+        windows: Windows,
+        stream: BinaryIO,
+        *,
+        interval_ns: int,
+        names: AddressNames | None = None,
+    ) -> None:
+        """Write to a stream, which is not closed; the first line is due after one interval.
+
+        A line has those of ``names`` that its addresses have.
+        """
         self._windows = windows
+        self._names = names
         self._stream = stream
         self._interval_ns = interval_ns
         self._due_ns: int | None = None
@@ -163,8 +178,10 @@ class RatesWriter:
     def write(self, now_ns: int) -> None:
         """Write a line now; raises OSError."""
         snapshot = self._windows.snapshot(now_ns)._replace(findings=self.findings)
+        fields = rates(snapshot)
+        add_names(fields, self._names, now_ns)
         line = json.dumps(
-            rates(snapshot),
+            fields,
             ensure_ascii=True,
             allow_nan=False,
             separators=(",", ":"),

@@ -29,19 +29,22 @@ _ADDRESS = re.compile(
 """An address, or an end of a connection; also what only looks like an address of IPv6."""
 
 
-def add_names(report: dict[str, Any], names: AddressNames | None) -> None:
+def add_names(
+    report: dict[str, Any], names: AddressNames | None, time_ns: int | None = None
+) -> None:
     """Add ``names``: what is known of the addresses in a report, or comparison, at its end.
 
-    Of those of which nothing is known then, what is known at its begin.
+    Of those of which nothing is known then, what is known at its begin. ``time_ns`` is the time of
+    values that have no end.
     """
     if names is None or not report:
         return
-    times = [
-        report.get(part, {}).get(name)
-        for part, name in (("b", "last_time_ns"), ("a", "first_time_ns"))
-    ]
-    if "capture" in report:
+    if time_ns is not None:
+        times = [time_ns, time_ns]
+    elif "capture" in report:
         times = [report["capture"][f"{side}_time_ns"] for side in ("last", "first")]
+    else:
+        times = [report["b"]["last_time_ns"], report["a"]["first_time_ns"]]
     found: dict[str, dict[str, str | None]] = {}
 
     def note(text: str) -> str:

@@ -6,6 +6,7 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import kanalyze
@@ -23,6 +24,7 @@ from kanalyze.tables.names import (
 )
 from tests.support.captures import path
 from tests.support.packets import Blocks, names_block
+from tests.support.piped import run_piped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -345,6 +347,49 @@ def test_filters_by_names_need_names(capsys: pytest.CaptureFixture[str]) -> None
     assert "client-app selects by names of addresses: add --names" in capsys.readouterr().err
     with pytest.raises(UsageError, match="zone selects by names"):
         kanalyze.requests(CAPTURE, zone="x")
+
+
+def test_a_live_run_has_names_in_rows_files_and_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    names, rows = written(tmp_path, NAMES), tmp_path / "rows"
+    report = tmp_path / "report.json"
+    words = ["live", "-", "--names", names, "--zone", "east", "--format", "rows"]
+    words += ["--write", str(rows), "--json", str(report)]
+    data = path("groups").read_bytes()
+    done = run_piped(*words, data=data, monkeypatch=monkeypatch, captured=capfdbinary)
+    lines = list(map(json.loads, done.stdout.splitlines()))
+    assert {line["client_app"] for line in lines} == {"shop"}
+    (file,) = rows.iterdir()
+    assert pq.read_table(file)["client_zone"].to_pylist() == ["east"] * len(lines)
+    made = json.loads(report.read_text())
+    assert (made["filter"], made["totals"]["rows"]) == ({"zone": ["east"]}, len(lines))
+    assert made["names"]["127.0.0.1"]["name"] == "old"
+
+
+def test_a_batch_selects_by_names_and_its_report_has_them(tmp_path: Path) -> None:
+    names, out, report = written(tmp_path, NAMES), tmp_path / "out", tmp_path / "report.json"
+    words = ["batch", CAPTURE, "--out", str(out), "--engine", "process", "--jobs", "1"]
+    page = tmp_path / "page.html"
+    words += ["--names", names, "--client-app", "sh*", "--html", str(page), "--json", str(report)]
+    assert main([*words, "--format", "text"]) == 0
+    made = json.loads(report.read_text())
+    assert made["filter"] == {"client_app": ["sh*"]}
+    assert made["names"]["127.0.0.1"] == {"name": "old", "app": "shop", "zone": "east"}
+    expected = kanalyze.requests(CAPTURE, until="2026-11-20T22:46:50")
+    assert made["totals"]["requests"] == len(list(expected))
+    assert "old (127.0.0.1)" in page.read_text()
+
+
+def test_what_has_no_rows_selects_by_names_too(tmp_path: Path) -> None:
+    given = {"names": written(tmp_path, NAMES), "zone": "east"}
+    expected = len(list(kanalyze.requests(CAPTURE, until="2026-11-20T22:46:50")))
+    assert len(list(kanalyze.decode(CAPTURE, **given))) == expected
+    extracted = kanalyze.extract(CAPTURE, output=tmp_path / "x.pcapng", **given)
+    assert extracted.requests == expected
+    saved = tmp_path / "x.duckdb"
+    kanalyze.save(CAPTURE, output=saved, **given)
+    assert len(list(kanalyze.requests(saved))) == expected
 
 
 def test_without_names_there_are_no_such_columns(capsys: pytest.CaptureFixture[str]) -> None:

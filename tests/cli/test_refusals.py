@@ -99,7 +99,7 @@ MISUSED = {
     "report --port 65536 x": "argument --port: not a TCP port: '65536'",
     "report --port kafka x": "argument --port: not a TCP port: 'kafka'",
     "report --sort p95 x": "argument --sort: invalid choice: 'p95' (choose from ",
-    "report --limit 0 x": "argument --limit: not a number from 1 to 65536: '0'",
+    "report --limit -1 x": "argument --limit: not a number from 1 to 65536: '-1'",
     "report --format csv x": "argument --format: invalid choice: 'csv'",
     "requests --format xml x": "argument --format: invalid choice: 'xml'",
     "records --max-records 0 x": "argument --max-records: not a number from 1 to 2147483647: '0'",

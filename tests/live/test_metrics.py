@@ -25,6 +25,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.runtime.monitor import InFlight, InFlightRequest
 from kanalyze.tables.columns.block import RowBlock, Words
+from kanalyze.tables.names import AddressNames, NamedAddress
 from tests.support import rows as sample_rows
 from tests.support.captures import path
 from tests.support.findings import kinds_of
@@ -217,6 +218,27 @@ def test_throttling_is_counted_by_client() -> None:
     seconds = by(scraped, "client_throttle_time_seconds_total", "client_id")
     assert seconds == {("a",): 2.0, ("b",): 0}
     assert by(scraped, "client_throttled_responses_total", "client_id") == {("a",): 2, ("b",): 0}
+
+
+def test_brokers_have_their_latest_name_and_zone() -> None:
+    names = AddressNames(
+        [
+            NamedAddress("10.0.0.1", "old", until_ns=50),
+            NamedAddress("10.0.0.1", "kafka-1", zone="east", since_ns=50),
+            NamedAddress("2001:db8::/32", zone='we"st'),
+        ]
+    )
+    brokers = [("10.0.0.1", 9092), ("10.0.0.1", 9093), ("2001:db8::1", 9092), ("10.0.0.3", 9092)]
+    metrics = Metrics(names=names)
+    for ip, port in brokers:
+        metrics.add(RowBlock.of_rows([sample_rows.row(broker_ip=ip, broker_port=port)]))
+    found = by(samples(metrics), "broker_info", "broker", "name", "zone")
+    assert found == {
+        ("10.0.0.1:9092", "kafka-1", "east"): 1,
+        ("10.0.0.1:9093", "kafka-1", "east"): 1,
+        ("[2001:db8::1]:9092", "", 'we"st'): 1,
+    }
+    assert by(samples(Metrics()), "broker_info", "broker") == {}
 
 
 def test_orphan_responses_are_no_requests_but_their_bytes_are_counted() -> None:

@@ -13,6 +13,7 @@ from kanalyze.live.window.windows import Windows
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.findings import Finding
 from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.names import AddressNames, NamedAddress
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual
 from tests.support.findings import kinds_of
 from tests.support.rows import START_NS, row
@@ -132,3 +133,13 @@ def test_a_line_has_the_findings_that_are_still_present():
     assert slow["concerns"] == {"broker": "10.0.0.2:9092"}
     assert slow["last_time_ns"] == START_NS + 295 * SECOND_NS
     assert hot["concerns"] == {"client_id": HOSTILE}
+
+
+def test_a_line_has_the_names_that_its_addresses_have_now():
+    windows, stream = Windows(), io.BytesIO()
+    windows.add(RowBlock.of_rows([row(client_ip="10.0.0.1", broker_ip="10.0.0.2")]), START_NS)
+    known = [NamedAddress("10.0.0.1", "web-1", "web"), NamedAddress("10.0.0.2", until_ns=START_NS)]
+    output = RatesWriter(windows, stream, interval_ns=1, names=AddressNames(known))
+    output.write(START_NS)
+    line = json.loads(stream.getvalue())
+    assert line["names"] == {"10.0.0.1": {"name": "web-1", "app": "web", "zone": None}}
