@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # typing is slow to import, and a signal may come before the 
         save,
         sql,
     )
+    from kanalyze.api.notebooks import Report
     from kanalyze.errors import CaptureError, DefinitionError, KanalyzeError, UsageError
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
@@ -52,6 +53,7 @@ __all__ = [
     "DefinitionError",
     "KanalyzeError",
     "RecordRow",
+    "Report",
     "Results",
     "Row",
     "Rows",
@@ -81,6 +83,7 @@ _HOMES = {
     "DefinitionError": "kanalyze.errors",
     "KanalyzeError": "kanalyze.errors",
     "RecordRow": "kanalyze.spec.rows.records",
+    "Report": "kanalyze.api.notebooks",
     "Row": "kanalyze.spec.rows.requests",
     "UsageError": "kanalyze.errors",
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from kanalyze.common.paths import FileIdentity
     from kanalyze.kafka.session.message_reader import KeepsBytes
+    from kanalyze.tables.names import AddressNames
     from kanalyze.tables.records.schemas import Schema, SchemaColumns
     from kanalyze.tls.keylog import KeyLog
 
@@ -166,13 +167,16 @@ def _statuses(captures: Iterable[_Input]) -> Iterator[os.stat_result]:
                 yield status
 
 
-def make_filter(catalog: Catalog | None = None, **conditions: Any) -> RowFilter:
+def make_filter(
+    catalog: Catalog | None = None, *, names: AddressNames | None = None, **conditions: Any
+) -> RowFilter:
     """Return a filter that knows the API names of ``catalog``, or the built-in ones.
 
-    ``conditions`` are those of ``RowFilter.parse``.
+    ``names`` are those of addresses, which some filters select by; ``conditions`` are those of
+    ``RowFilter.parse``.
     """
-    names = api_names(catalog or Catalog()) if conditions.get("api") else None
-    return RowFilter.parse(api_names=names, **conditions)
+    of_apis = api_names(catalog or Catalog()) if conditions.get("api") else None
+    return RowFilter.parse(api_names=of_apis, **conditions).naming(names)
 
 
 def keeps_bytes(row_filter: RowFilter, catalog: Catalog) -> KeepsBytes:

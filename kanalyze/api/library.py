@@ -36,7 +36,7 @@ from kanalyze.api.options import (
     read_options,
 )
 from kanalyze.common import paths
-from kanalyze.common.argument_values import parsed, path_texts, shown
+from kanalyze.common.argument_values import parsed, shown
 from kanalyze.common.paths import saved_files
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
@@ -44,11 +44,13 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.memory import MemoryBounds
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.names import NAME_COLUMNS, NAMED_ROWS
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import TypeAlias, Unpack
 
     import pandas as pd
@@ -56,14 +58,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kanalyze.anonymization.anonymize import Anonymized
-    from kanalyze.api.options import Captures, FileNames
+    from kanalyze.api.notebooks import Report
+    from kanalyze.api.options import Captures
     from kanalyze.api.saved import SavedAnalysis
+    from kanalyze.api.tables import OpenedTables
     from kanalyze.extraction.extract import Extracted
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.spec.rows.records import RecordRow
     from kanalyze.spec.rows.requests import Row
+    from kanalyze.tables.name_columns import NameColumns
     from kanalyze.tables.quality import CaptureQuality
 
     _AnyAnalysis: TypeAlias = Analysis | SavedAnalysis
@@ -148,6 +153,7 @@ class Rows(Results[RowT]):
         rows: Callable[[Any], Iterator[list[RowT]]],
         columns: tuple[Column, ...],
         blocks: Callable[[Any], Iterator[RowBlock]] | None = None,
+        names: Callable[[], NameColumns] | None = None,
     ) -> None:
         """Store the arguments; nothing is opened yet.
 
@@ -156,11 +162,14 @@ class Rows(Results[RowT]):
             rows: runs an analysis and yields lists of rows.
             columns: the columns of the rows.
             blocks: runs an analysis and yields rows by column; None if that is not possible.
+            names: makes what adds the names of addresses; None for no names.
         """
         super().__init__(analysis, rows)
         self._rows = rows
         self._blocks = blocks
-        self.columns = columns
+        self._row_columns = columns
+        self._names = names
+        self.columns = columns if names is None else (*columns, *NAME_COLUMNS)
         """Name, type, unit and meaning of each column of the table."""
 
     def batches(self) -> Iterator[list[RowT]]:
@@ -169,11 +178,20 @@ class Rows(Results[RowT]):
 
     def _row_blocks(self) -> Iterator[RowBlock]:
         """Yield the rows by column, as they are found."""
-        if self._blocks is not None:
+        names = None if self._names is None else self._names()
+        for block in self._unnamed_blocks(names):
+            yield block if names is None else names.named(block)
+
+    def _unnamed_blocks(self, names: NameColumns | None) -> Iterator[RowBlock]:
+        if names is not None and self._row_columns is COLUMNS:
+            from kanalyze.api.broker_names import told  # imported late: few calls have names
+
+            yield from self._run(partial(told, names=names))
+        elif self._blocks is not None:
             yield from self._run(self._blocks)
-            return
-        for rows in self.batches():
-            yield RowBlock.of_rows(rows, self.columns)
+        else:
+            for rows in self.batches():
+                yield RowBlock.of_rows(rows, self._row_columns)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as a ``pyarrow.Table``."""
@@ -255,6 +273,13 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
               their bytes look like.
             - ``port``: TCP ports of brokers, 1 to 65535. Ends with one of them are also treated
               as brokers, whatever their bytes look like.
+            - ``names``: one or several files with names of addresses: a hosts file; CSV with some
+              of address, name, app, zone, since, until in its first line; the output of ``kubectl
+              get pods,services,nodes -A -o json``; a pcapng file. Tables get the columns
+              ``client_name``, ``client_app``, ``client_zone``, ``broker_name``, ``broker_id`` and
+              ``broker_zone``; rows as objects don't.
+            - ``client_app``, ``zone``: globs for the application and the zone of the client, which
+              need ``names``.
             - ``errors``: True for only rows with an error code, or whose response was not read.
             - ``slower_than``: only rows with a latency above it; a timedelta, or a text such as
               ``"10ms"``. Responses that were held back on purpose do not match.
@@ -280,14 +305,14 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
     """
     given = read_options("requests", RequestOptions, options)
     make = _maker_of_rows(_arguments(captures, given))
-    return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"))
+    names = _name_columns("requests", given)
+    return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"), names)
 
 
-def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, Any]:
-    """Return the report that ``kanalyze report --json`` writes, without ``kanalyze_version``.
+def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
+    """Return the report: a dict, which a notebook shows as a page.
 
-    Arguments are those of :func:`requests`. Units are in the names: ``_ns`` are Unix times or
-    durations in ns, ``_bytes`` are bytes; other times are ISO 8601.
+    Arguments are those of :func:`requests`.
 
     Raises:
         CaptureError: an input is missing or is not a capture.
@@ -295,22 +320,35 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> dict[str, 
         UsageError: see :func:`requests`.
     """
     # Imported late: rows need no queries.
-    from kanalyze.api.reports import names_of, report_on, tables_of
+    from kanalyze.api.notebooks import Report
+    from kanalyze.api.reports import names_of, page_of, report_on, tables_of
     from kanalyze.api.tables import opened_tables
+    from kanalyze.common.zones import UTC
     from kanalyze.queries.database import REPORT_MEMORY_BYTES
     from kanalyze.queries.findings import finding_kinds
 
     given = read_options("report", RequestOptions, options)
-    arguments = _arguments(captures, given)
+    make_analysis = _maker_of_rows(_arguments(captures, given))
     kinds = finding_kinds()
-    with opened_tables(
-        _maker_of_rows(arguments)(),
-        tables_of(kinds),
-        names_of(kinds, has_page=False),
-        usual_memory_bytes=REPORT_MEMORY_BYTES,
-        threads=given.get("jobs", 1),
-    ) as tables:
-        return report_on(tables, kinds)
+
+    def opened(*, has_page: bool) -> AbstractContextManager[OpenedTables]:
+        return opened_tables(
+            make_analysis(),
+            tables_of(kinds),
+            names_of(kinds, has_page=has_page),
+            usual_memory_bytes=REPORT_MEMORY_BYTES,
+            threads=given.get("jobs", 1),
+        )
+
+    def summary(tables: OpenedTables) -> dict[str, Any]:
+        return report_on(tables, kinds, names=given.get("names"))
+
+    def page() -> bytes:
+        with opened(has_page=True) as tables:
+            return page_of(tables.database, summary(tables), UTC)
+
+    with opened(has_page=False) as tables:
+        return Report(summary(tables), page)
 
 
 def compare(
@@ -341,6 +379,7 @@ def compare(
     """
     from kanalyze.api.reports import compare_inputs, report_in
     from kanalyze.queries.compare.comparison import Thresholds
+    from kanalyze.queries.report_names import add_names
 
     given = read_options("compare", CompareOptions, options)
     thresholds = Thresholds.of(
@@ -350,7 +389,7 @@ def compare(
         None if report_in(source) is not None else _arguments((source,), given) for source in (a, b)
     ]
     jobs, limit = given.pop("jobs", 1), given.pop("max_memory_bytes", None)
-    if None in arguments and any(given.values()):
+    if None in arguments and any(value for name, value in given.items() if name != "names"):
         raise UsageError("filters need captures or saved files: a report has no rows to filter")
 
     def analysis_of(captures: Any) -> _AnyAnalysis:
@@ -358,11 +397,16 @@ def compare(
         assert side_arguments is not None
         return _maker_of_rows(side_arguments)()
 
-    return compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
+    comparison = compare_inputs(a, b, analysis_of, thresholds, max_memory_bytes=limit, threads=jobs)
+    add_names(comparison, given.get("names"))
+    return comparison
 
 
 def save(
-    *captures: Captures, output: str | os.PathLike[str], **options: Unpack[MessageOptions]
+    *captures: Captures,
+    output: str | os.PathLike[str],
+    records: bool = False,
+    **options: Unpack[MessageOptions],
 ) -> None:
     """Write the tables of captures to a file that can be read in their place (``kanalyze save``).
 
@@ -374,6 +418,7 @@ def save(
         *captures: see :func:`requests`.
         output: the file. An existing file is replaced when the new one is complete; a capture is
             never replaced.
+        records: True for a line of each record too, without key, value and headers.
         **options: those of :func:`requests` except ``jobs``; only rows that match are saved.
 
     Raises:
@@ -393,6 +438,7 @@ def save(
             analysis,
             os.fspath(output),
             {"port": arguments["ports"], **names},
+            records=records,
             **_given(arguments, "max_memory_bytes"),
         )
 
@@ -401,7 +447,6 @@ def sql(
     captures: Captures,
     query: str,
     parameters: Mapping[str, object] | None = None,
-    names: FileNames = None,
     **options: Unpack[RequestOptions],
 ) -> pa.Table:
     """Return the answer to an SQL query over the tables of captures (``kanalyze sql``).
@@ -413,7 +458,6 @@ def sql(
         captures: a capture or a saved file, or a list of these; see :func:`requests`.
         query: SQL in DuckDB's dialect, or the name of a query of ``kanalyze sql --list``.
         parameters: values by name, for parameters that are written ``$name``.
-        names: one or several files with names of addresses, as ``kanalyze sql --names`` reads them.
         **options: those of :func:`requests`; they select the requests, and all that belongs to
             them.
 
@@ -424,15 +468,13 @@ def sql(
         UsageError: see :func:`requests`.
     """
     # Imported late: it imports DuckDB.
-    from kanalyze.api.name_files import read_names
     from kanalyze.api.tables import name_tables_of, opened_tables, tables_for
     from kanalyze.queries.files import questions
 
     text = questions()[query].sql if query in questions() else query
     given = read_options("sql", RequestOptions, options)
     arguments = _arguments((captures,), given)
-    files = path_texts("names", names)
-    known = read_names(files) if files else None
+    known = given.get("names")
     with opened_tables(
         _maker_of_rows(arguments)(),
         tables_for(text, known),
@@ -613,7 +655,8 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     def rows(analysis: Analysis) -> Iterator[list[RecordRow]]:
         return (block.rows(RecordRow, RECORD_COLUMNS) for block in blocks(analysis))
 
-    return Rows(_maker(arguments), rows, columns_of_records(values=values), blocks)
+    names = _name_columns("records", given)
+    return Rows(_maker(arguments), rows, columns_of_records(values=values), blocks, names)
 
 
 def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -693,8 +736,9 @@ def _cluster_rows(
     def rows(analysis: _AnyAnalysis) -> Iterator[list[tuple[Any, ...]]]:
         return (block.rows(row_type, columns) for block in analysis.line_blocks(table))
 
-    arguments = _arguments(captures, read_options(table, RequestOptions, options))
-    return Rows(_maker_of_rows(arguments), rows, columns, blocks)
+    given = read_options(table, RequestOptions, options)
+    make = _maker_of_rows(_arguments(captures, given))
+    return Rows(make, rows, columns, blocks, _name_columns(table, given))
 
 
 def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[dict[str, Any]]:
@@ -747,9 +791,10 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
     """
     from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 
-    arguments = _arguments(captures, read_options("connections", ConnectionOptions, options))
-    rows = methodcaller("connection_batches")
-    return Rows(_maker_of_rows(arguments), rows, CONNECTION_COLUMNS)
+    given = read_options("connections", ConnectionOptions, options)
+    make = _maker_of_rows(_arguments(captures, given))
+    names = _name_columns("connections", given)
+    return Rows(make, methodcaller("connection_batches"), CONNECTION_COLUMNS, names=names)
 
 
 def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[AnomalyRow]:
@@ -779,7 +824,8 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
             if selected:
                 yield selected
 
-    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS)
+    names = _name_columns("anomalies", given)
+    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS, names=names)
 
 
 def _arguments(captures: tuple[Captures, ...], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -791,7 +837,7 @@ def _arguments(captures: tuple[Captures, ...], given: Mapping[str, Any]) -> dict
     """
     folder, file = given.get("definitions"), given.get("topic_ids")
     catalog = None if folder is None else Catalog(folder)
-    row_filter = filter_of(given, lambda: api_names(catalog or Catalog()))
+    row_filter = filter_of(given, lambda: api_names(catalog or Catalog()), given.get("names"))
     arguments: dict[str, Any] = {
         "captures": captures_of(captures),
         "catalog": catalog,
@@ -807,6 +853,15 @@ def _arguments(captures: tuple[Captures, ...], given: Mapping[str, Any]) -> dict
         parsed("max_memory_bytes", MemoryBounds.of, memory_bytes)
         arguments["max_memory_bytes"] = memory_bytes
     return arguments
+
+
+def _name_columns(table: str, given: Mapping[str, Any]) -> Callable[[], NameColumns] | None:
+    """Return what makes the columns of names of a table; None without names."""
+    if given.get("names") is None:
+        return None
+    from kanalyze.tables.name_columns import NameColumns  # imported late: few calls have names
+
+    return partial(NameColumns, given["names"], NAMED_ROWS[table])
 
 
 def _given(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:

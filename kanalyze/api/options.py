@@ -48,12 +48,15 @@ if TYPE_CHECKING:
         Texts,
     )
     from kanalyze.runtime.pipeline import CaptureInput
+    from kanalyze.tables.names import AddressNames
 
     Captures: TypeAlias = CaptureInput | Iterable[CaptureInput]
     FileName: TypeAlias = str | os.PathLike[str] | None
     """A path; None for no file."""
     FileNames: TypeAlias = FileName | Iterable[str | os.PathLike[str]]
     """One or several paths; None for no file."""
+    NameFiles: TypeAlias = FileNames
+    """Files with names of addresses."""
 
 __all__ = [
     "AnomalyOptions",
@@ -75,6 +78,9 @@ class EndOptions(TypedDict, total=False):
     """Options of all functions: conditions on the two ends and on times, and limits."""
 
     client_ip: Addresses
+    client_app: Texts
+    zone: Texts
+    names: NameFiles
     broker: Addresses
     port: Ports
     connection: Texts
@@ -159,6 +165,16 @@ class CompareOptions(RequestOptions, total=False):
     least_percent: float
 
 
+def _names(name: str, value: Any) -> AddressNames | None:
+    """Return the names of addresses in files; None for no files."""
+    files = path_texts(name, value)
+    if not files:
+        return None
+    from kanalyze.api.name_files import read_names  # imported late: few calls have names
+
+    return parsed(name, read_names, files)
+
+
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     "Addresses": address_texts,
     "Apis": partial(texts, numbers=True),
@@ -166,6 +182,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "FileName": path_text,
     "FileNames": path_texts,
     "Moment": time_text,
+    "NameFiles": _names,
     "Numbers": number_texts,
     "Ports": ports,
     "Texts": texts,
@@ -227,21 +244,26 @@ def _is_one_capture(value: object) -> bool:
     return not hasattr(value, "__iter__") or isinstance(value, type)
 
 
-def filter_of(given: Mapping[str, Any], api_names: Callable[[], Mapping[str, int]]) -> RowFilter:
+def filter_of(
+    given: Mapping[str, Any],
+    api_names: Callable[[], Mapping[str, int]],
+    names: AddressNames | None = None,
+) -> RowFilter:
     """Return the filter that options describe.
 
     Args:
         given: what :func:`read_options` returned. A filter that is left out is no condition.
         api_names: returns the keys of APIs by name.
+        names: the names of addresses.
 
     Raises:
         UsageError: a filter is invalid; the text begins with its name.
     """
-    names = api_names() if given.get("api") else None
+    of_apis = api_names() if given.get("api") else None
     return RowFilter(
         {
-            name: parsed(name, parse_condition, name, given[name], names)
+            name: parsed(name, parse_condition, name, given[name], of_apis)
             for name in FILTERS
             if name in given
         }
-    )
+    ).naming(names)

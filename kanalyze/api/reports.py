@@ -17,6 +17,7 @@ from kanalyze.errors import UsageError
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.files import built_in, words_below
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
+from kanalyze.queries.report_names import add_names
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.requests import COLUMNS
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from kanalyze.api.saved import SavedAnalysis
     from kanalyze.api.tables import OpenedTables
+    from kanalyze.common.zones import Zone
     from kanalyze.queries.compare.comparison import Thresholds
     from kanalyze.queries.compare.sides import Side
     from kanalyze.queries.engine import QueryEngine
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.filters import FoundRows
+    from kanalyze.tables.names import AddressNames
 
 __all__ = [
     "compare_inputs",
@@ -84,6 +87,7 @@ def report_on(
     thresholds: Mapping[str, float] | None = None,
     *,
     most_slowest: int = MAX_SLOWEST,
+    names: AddressNames | None = None,
 ) -> dict[str, Any]:
     """Return the report on the tables of a run.
 
@@ -92,11 +96,14 @@ def report_on(
         kinds: the kinds of findings to search for.
         thresholds: see :func:`kanalyze.queries.findings.findings_of`.
         most_slowest: number of the slowest requests to list.
+        names: the names of addresses; None for none.
 
     Raises:
         UsageError: a threshold does not exist.
     """
-    return report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
+    report = report_with_findings(*tables, kinds, thresholds, most_slowest=most_slowest)
+    add_names(report, names)
+    return report
 
 
 def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
@@ -127,19 +134,25 @@ def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
     )
 
 
-def page_of(engine: QueryEngine, report: dict[str, Any]) -> bytes:
-    """Return a report as one HTML file; ``engine`` has the tables of the report.
+def page_of(engine: QueryEngine, report: dict[str, Any], zone: Zone) -> bytes:
+    """Return a report as one HTML file with times of ``zone``.
+
+    ``engine`` has the tables of the report.
 
     Queries of the page that fail are added to the report.
     """
     from kanalyze.queries.engine import FailedQueries
     from kanalyze.queries.page import cube_of
+    from kanalyze.queries.report_names import with_names
     from kanalyze.render.html import html_page, plain_page
 
     failed = FailedQueries()
     cube = cube_of(engine, report, failed)
     failed.add_to(report)
-    page = plain_page(report) if cube is None else html_page(report, cube)
+    shown = with_names(report)
+    if cube is None:
+        return plain_page(shown, zone).encode("utf-8")
+    page = html_page(shown, with_names(cube, report.get("names")), zone)
     return page.encode("utf-8")
 
 
@@ -194,18 +207,20 @@ def compare_inputs(
     """
     from kanalyze.queries.compare.comparison import compare_sides
     from kanalyze.queries.compare.sides import side_of_report, side_of_rows
+    from kanalyze.queries.findings import finding_kinds
 
     memory_bytes = (max_memory_bytes or DEFAULT_MEMORY_BYTES) // 2
     reports = [report_in(source) for source in (a, b)]
-    names = _words_of_all(_queries_in("tables", "compare")) - _TIMES
+    kinds = finding_kinds()
+    names = _words_of_all(_queries_in("tables", "findings", "compare")) - _TIMES
     with ExitStack() as stack:
 
         def opened(source: object, name: str) -> OpenedTables:
             analysis = analysis_of(source)
             tables = opened_tables(
                 analysis,
-                names=names,
-                others=False,
+                tables_of(kinds),
+                names,
                 max_memory_bytes=memory_bytes,
                 threads=threads,
                 progress=watched(analysis, name) if watched else None,
@@ -221,7 +236,7 @@ def compare_inputs(
             ("A", "B"), (a, b), reports, tables_of_sides, _slices(tables_of_sides), strict=True
         ):
             if tables is not None:
-                sides.append(side_of_rows(*tables, slices))
+                sides.append(side_of_rows(*tables, slices, kinds))
             elif report is not None:
                 sides.append(side_of_report(source if isinstance(source, str) else name, report))
     return compare_sides(sides[0], sides[1], thresholds)

@@ -21,7 +21,7 @@ from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.arrow import block_of
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.saved import ID_COLUMN, REQUEST_ID, SavedFileError
-from kanalyze.runtime.table_rows import RowSource, TableRows
+from kanalyze.runtime.table_rows import RECORDS, RowSource, TableRows
 from kanalyze.spec.filters import FILTERS
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS, ConnectionRow
@@ -49,6 +49,8 @@ class SavedConditions(NamedTuple):
 
 class SavedAnalysis(RowSource):
     """Rows of saved files, one file after the other; has the methods of an analysis for rows."""
+
+    is_saved = True
 
     def __init__(
         self,
@@ -342,7 +344,8 @@ class _SavedTables:
         """Raise UsageError for a table that the files do not have."""
         for table in tables:
             if table not in self.names:
-                raise UsageError(f"{self.files[0]}: has no table {table}: it was not saved")
+                how = ": save the captures again with --records" if table == RECORDS else ""
+                raise UsageError(f"{self.files[0]}: has no table {table}: it was not saved{how}")
 
     def blocks(self, table: str, columns: Sequence[Column]) -> Iterator[RowBlock]:
         """Yield all rows of a table; no block is empty.

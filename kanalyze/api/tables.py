@@ -19,6 +19,7 @@ from kanalyze.export.files import OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
 from kanalyze.queries.files import words_below
 from kanalyze.queries.name_tables import names_brokers
+from kanalyze.runtime.table_rows import RECORDS
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.tables import ALWAYS, TABLES, choose_tables
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from kanalyze.queries.names import AddressNames
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.tables.names import AddressNames
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
@@ -247,8 +248,7 @@ def _is_named(name: str, names: Container[str] | None) -> bool:
 
 
 SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")
-"""Tables to save in addition to those that every run fills. Records are not saved: they are users'
-data, and may be as large as the captures."""
+"""Tables to save in addition to those that every run fills; and records if they are asked for."""
 
 
 def _saved_tables() -> tuple[str, ...]:
@@ -262,6 +262,7 @@ def save_tables(
     destination: str,
     options: Mapping[str, Any],
     *,
+    records: bool = False,
     max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> int:
     """Write the tables of an analysis to a file; return the number of requests.
@@ -270,6 +271,7 @@ def save_tables(
         analysis: the analysis to run.
         destination: a path; an existing file is replaced when the new one is complete.
         options: options of the analysis as plain values, for information.
+        records: True for a line of each record too; they may take as much room as all else.
         max_memory_bytes: memory in bytes for the tables while they are written.
 
     Raises:
@@ -289,7 +291,7 @@ def save_tables(
         try:
             with Database(file=str(partial.absolute()), **limits) as database:
                 partial.chmod(mode)
-                fill(database, analysis, _saved_tables())
+                fill(database, analysis, (*_saved_tables(), *([RECORDS] if records else [])))
                 ((requests,),) = database.values("SELECT count(*) FROM requests", {})
                 database.finish(header_of(analysis, options, __version__))
         finally:

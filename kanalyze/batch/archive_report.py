@@ -105,8 +105,7 @@ def growing_report(
             assert open_connections is not None, "it was just made"
             with_connections(database, open_connections)
         latest = _latest(SharedFolder(location), files)
-        is_all = latest == files.earlier
-        past = Past(database, () if is_all else tuple(earlier_findings))
+        past = Past(database, None if latest == files.earlier else tuple(earlier_findings))
         return engine.report(files.all_of(latest), quality, conditions, options, past), sums
 
 

@@ -164,14 +164,7 @@ class CheckpointFolder:
             raise self._damaged(name)
         try:
             checkpoint, states = _from_json(json.loads(text))
-        except (
-            QualityStateError,
-            ArithmeticError,
-            LookupError,
-            TypeError,
-            ValueError,
-            RecursionError,
-        ):
+        except (QualityStateError, *_LOAD_ERRORS):
             raise self._damaged(name) from None
         if (checkpoint.run, checkpoint.archive) != (run, archive):
             raise self._damaged(name)

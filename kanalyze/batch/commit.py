@@ -25,12 +25,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kanalyze.capture.inputs import has_capture_name
+from kanalyze.capture.io.stores import Stores, is_url
 from kanalyze.errors import UsageError, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["RECORD", "STAGING", "Commit", "Commits", "Folder", "Listed", "only_run"]
+__all__ = [
+    "RECORD",
+    "STAGING",
+    "Commit",
+    "Commits",
+    "Folder",
+    "Listed",
+    "archive_among",
+    "only_run",
+]
 
 STAGING: Final = ".kanalyze/staging"
 """The folder that a run writes to; readers of tables skip names that begin with a dot."""
@@ -187,6 +198,27 @@ def _check_names(names: Iterable[str]) -> None:
     for name in names:
         if not name or name.startswith("/") or ".." in name.split("/"):
             raise ValueError(name)
+
+
+def archive_among(inputs: Sequence[str]) -> str | None:
+    """Return the archive that is named, the output of ``kanalyze batch``; None if none is.
+
+    Raises:
+        UsageError: something else is named besides.
+        CaptureError: a URL cannot be read.
+    """
+    archives = [text for text in inputs if _is_archive(text)]
+    if archives and len(inputs) > 1:
+        raise UsageError(f"{archives[0]}: is what kanalyze batch wrote: query it alone")
+    return archives[0] if archives else None
+
+
+def _is_archive(text: str) -> bool:
+    if not is_url(text):
+        return (Path(text) / RECORD).is_file()
+    if has_capture_name(text) or "*" in text:
+        return False
+    return Stores().about(f"{text.rstrip('/')}/{RECORD}") is not None
 
 
 @contextmanager

@@ -5,14 +5,12 @@ In: a job, captures, folders. Out: rows in staged files, what tasks reported, a 
 
 from __future__ import annotations
 
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kanalyze.api.reports import names_of
 from kanalyze.api.tables import create_tables, insert_quality
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, columns_of
-from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.batch.sums import insert_rows
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
@@ -27,31 +25,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    import pyarrow as pa
+
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
+    from kanalyze.batch.archive.row_sink import StagedFile
     from kanalyze.batch.archive.tasks import Job
     from kanalyze.batch.commit import Folder
+    from kanalyze.batch.shared_folder import SharedFolder
     from kanalyze.capture.splits import Split
     from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
+    from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = [
     "ArchiveRows",
     "Engine",
+    "InsertRows",
     "MakePage",
     "OpenedCaptures",
     "Past",
     "ReportOptions",
     "SavedConnections",
-    "StagedFile",
     "TableFolders",
     "check_queries",
-    "report_by",
     "report_on_files",
+    "report_on_rows",
 ]
 
 MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
 """Makes something from a report, with an engine for queries on the same tables."""
+InsertRows: TypeAlias = "Callable[[Database, str, pa.Schema], None]"
+"""Inserts the rows of a table into a database, where it has the columns of a schema."""
 
 
 class Past(NamedTuple):
@@ -59,8 +64,8 @@ class Past(NamedTuple):
 
     sums: QueryEngine
     """What the tables of the report are made of, of all rows."""
-    findings: Sequence[Mapping[str, Any]]
-    """Findings as in a report, which earlier runs found."""
+    findings: Sequence[Mapping[str, Any]] | None
+    """Findings as in a report, which earlier runs found; None if all rows are searched again."""
 
 
 class ReportOptions(NamedTuple):
@@ -82,60 +87,37 @@ class ReportOptions(NamedTuple):
         return with_thresholds(kinds, self.thresholds)
 
 
-def report_by(
-    engine: QueryEngine,
-    quality: CaptureQuality,
-    conditions: Mapping[str, Any] | None,
-    options: ReportOptions,
-    has_tables: Callable[[FindingKind], bool],
-    past: Past | None = None,
-) -> dict[str, Any]:
-    """Return the report on the tables of an engine.
-
-    Findings that need a missing table are left out, and named in ``findings_left_out``.
-
-    Args:
-        engine: has the tables.
-        quality: the quality of the captures.
-        conditions: the filter of the rows.
-        options: which findings to search for, and what else to make of the report.
-        has_tables: returns whether the tables of a finding's query exist.
-        past: what is known of other rows; None if the engine has all.
-
-    Raises:
-        UsageError: a threshold is unknown.
-    """
-    kinds = options.chosen_kinds
-    searched = [kind for kind in kinds if has_tables(kind)]
-    sums, earlier = (None, ()) if past is None else past
-    report = report_with_findings(
-        *(engine, quality, conditions, searched),
-        most_slowest=options.most_slowest,
-        sums=sums,
-        earlier=earlier,
-    )
-    left_out = {kind.query.name for kind in kinds if kind not in searched}
-    if left_out:
-        already_left_out = report.get("findings_left_out", [])
-        report["findings_left_out"] = sorted(left_out.union(already_left_out))
-    if options.make_page is not None:
-        options.make_page(report, engine)
-    return report
-
-
 def check_queries(options: ReportOptions) -> None:
     """Raise UsageError if the query of a finding fails on tables without rows."""
-    folder = SharedFolder("")
-    files: dict[str, list[str]] = {table: [] for table in ARCHIVE_TABLES}
     options = options._replace(make_page=None)
-    report = report_on_files(folder, files, CaptureQuality(), None, options)
+    columns = {table: columns_of(table) for table in ARCHIVE_TABLES}
+    report = report_on_rows(columns, lambda *_: None, CaptureQuality(), None, options)
     for line in report.get("failed_queries", ()):
         raise QueryError(line["reason"], line["name"])
 
 
 def report_on_files(
-    folder: SharedFolder,
-    files: Mapping[str, Sequence[str]],
+    folder: SharedFolder, files: Mapping[str, Sequence[str]], *rest: Any, **others: Any
+) -> dict[str, Any]:
+    """Return the report on tables in Parquet files.
+
+    Args:
+        folder: where the files are.
+        files: their names, by table.
+        rest: see :func:`report_on_rows`.
+        others: see :func:`report_on_rows`.
+    """
+
+    def insert(database: Database, table: str, schema: pa.Schema) -> None:
+        insert_rows(database, table, folder, files[table], schema)
+
+    columns = {table: columns_of(table) for table in files}
+    return report_on_rows(columns, insert, *rest, **others)
+
+
+def report_on_rows(
+    columns: Mapping[str, Sequence[Column]],
+    insert: InsertRows,
     quality: CaptureQuality,
     conditions: Mapping[str, Any] | None,
     options: ReportOptions,
@@ -144,42 +126,62 @@ def report_on_files(
     threads: int = 1,
     max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> dict[str, Any]:
-    """Return the report on tables in Parquet files, which are read into a database.
+    """Return the report on tables, which are read into a database.
+
+    Findings that need a missing table are left out, and named in ``findings_left_out``.
 
     Args:
-        folder: where the files are.
-        files: their names, by table.
+        columns: the columns of each table.
+        insert: inserts the rows of a table.
         quality: the quality of the captures.
         conditions: the filter of the rows.
         options: which findings to search for, and what else to make of the report.
-        past: see :func:`report_by`.
+        past: what is known of other rows; None if the tables have all.
         threads: number of threads of a query.
         max_memory_bytes: memory in bytes for tables and queries; more goes to files.
 
     Raises:
-        UsageError: as :func:`report_by`; or a file cannot be read.
+        UsageError: a threshold is unknown.
+        KanalyzeError: rows cannot be read.
     """
-    names = names_of(options.chosen_kinds, has_page=options.make_page is not None)
+    kinds = options.chosen_kinds
+    names = names_of(kinds, has_page=options.make_page is not None)
     with Database(max_memory_bytes=max_memory_bytes, threads=threads) as database:
-        columns = {table: columns_of(table) for table in (*files, QUALITY)}
-        makers = create_tables(database, columns, names and names | {REQUEST_ID.name})
-        for table in files:
-            insert_rows(database, table, folder, files[table], makers[table].schema)
+        makers = create_tables(
+            database,
+            {**columns, QUALITY: columns_of(QUALITY)},
+            names and names | {REQUEST_ID.name},
+        )
+        for table in columns:
+            insert(database, table, makers[table].schema)
         insert_quality(database, makers[QUALITY], quality)
-        has_tables = partial(_has_tables, database.tables)
-        return report_by(database, quality, conditions, options, has_tables, past)
+        searched = [kind for kind in kinds if kind.tables <= database.tables]
+        sums, earlier = (None, None) if past is None else past
+        report = report_with_findings(
+            *(database, quality, conditions, searched),
+            most_slowest=options.most_slowest,
+            sums=sums,
+            earlier=earlier or (),
+        )
+        if earlier is not None:
+            report.update(_span_of(database))
+        left_out = {kind.query.name for kind in kinds if kind not in searched}
+        if left_out:
+            already_left_out = report.get("findings_left_out", [])
+            report["findings_left_out"] = sorted(left_out.union(already_left_out))
+        if options.make_page is not None:
+            options.make_page(report, database)
+        return report
 
 
-def _has_tables(tables: frozenset[str], kind: FindingKind) -> bool:
-    return kind.tables <= tables
-
-
-class StagedFile(NamedTuple):
-    """A file with rows in the staging folder."""
-
-    table: str
-    name: str
-    """Relative to the staging folder."""
+def _span_of(database: Database) -> dict[str, Any]:
+    """Return what a report says of the requests that findings were searched in."""
+    (extent,) = database.ask("FROM time_extent").to_pylist()
+    if extent["first_ns"] is None:
+        return {}
+    return {
+        "findings_span": {"first_time_ns": extent["first_ns"], "last_time_ns": extent["last_ns"]}
+    }
 
 
 class SavedConnections(NamedTuple):
@@ -258,7 +260,7 @@ class Engine(Protocol):
         options: ReportOptions,
         past: Past | None,
     ) -> dict[str, Any]:
-        """Return the report on tables; for ``past`` see :func:`report_by`."""
+        """Return the report on tables; for ``past`` see :func:`report_on_rows`."""
 
     def sum_up(self, location: str, groups: Sequence[Mapping[str, Sequence[str]]]) -> list[bytes]:
         """Return what :func:`kanalyze.batch.sums.sums_of` returns for each group of files."""

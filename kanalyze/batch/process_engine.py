@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 
 from kanalyze.batch.archive.blocks import load_report
 from kanalyze.batch.archive.planning import TASKS_A_CORE, ReadSummary, RebuildSummary, read_in_tasks
-from kanalyze.batch.archive.row_sink import add_anomalies, write_anomalies
-from kanalyze.batch.archive.table_files import TableFiles, merge_files, with_small_merged
+from kanalyze.batch.archive.row_sink import staged, write_anomalies
+from kanalyze.batch.archive.table_files import merge_files
 from kanalyze.batch.archive.tasks import read_splits, rebuilding, with_keys
-from kanalyze.batch.engine import StagedFile, report_on_files
+from kanalyze.batch.engine import report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
 from kanalyze.batch.sums import sums_of
 from kanalyze.common.closing import ClosedAtEnd
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
     from kanalyze.batch.archive.blocks import BlockGroup, CaptureReport
+    from kanalyze.batch.archive.row_sink import StagedFile
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.batch.commit import Folder
@@ -308,17 +309,13 @@ class _ScratchRows:
 
     def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:  # noqa: ARG002 - as in Engine
         assert self._job.staging is not None, "tasks write rows"
-        files = TableFiles(self._job.staging)
-        add_anomalies(files, self._read, more_anomalies, keeps_open=self._job.keeps_open)
         streams = ((capture, part, stored.read()) for capture, part, stored in self._anomalies)
         row_filter, packets_before = self._job.plan.row_filter, self._read.packets_before
         written = [
-            *files.finish(),
             *write_anomalies(packets_before, row_filter, self._job.staging, streams),
             *(file for result in self._rebuilt for file in result.files),
         ]
-        whole = with_small_merged(written, self._merged)
-        return [StagedFile(file.table, file.name) for file in whole]
+        return staged(self._job, self._read, more_anomalies, written, self._merged)
 
     def _merged(self, groups: Sequence[Sequence[WrittenFile]]) -> list[WrittenFile]:
         return self._engine.run(merge_files, [(self._job.staging, group) for group in groups])

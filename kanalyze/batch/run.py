@@ -55,8 +55,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
+    from kanalyze.batch.archive.row_sink import StagedFile
     from kanalyze.batch.commit import Folder
-    from kanalyze.batch.engine import ArchiveRows, Engine, OpenedCaptures, StagedFile
+    from kanalyze.batch.engine import ArchiveRows, Engine, OpenedCaptures
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.run_plan import InputFile, RunPlan, Settings
     from kanalyze.spec.rows.anomalies import AnomalyRow
@@ -405,8 +406,8 @@ class _BatchRun:
         new: dict[str, list[str]] = {}
         continued: dict[str, list[str]] = {}
         for table in ARCHIVE_TABLES:
-            names = {entry.name for entry in self.out.files(table)} - removed
-            earlier[table] = sorted(name for name in names if name.endswith(".parquet"))
+            kept = (name for name in self.run.rows if name not in removed)
+            earlier[table] = sorted(name for name in kept if name.startswith(f"{table}/"))
             staged = [(old, name) for old, name in moved if name.startswith(f"{table}/")]
             is_open = tuple(OPEN_PREFIXES.values())
             new[table] = [old for old, name in staged if not name.startswith(is_open)]

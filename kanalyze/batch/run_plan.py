@@ -34,7 +34,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kanalyze.batch.checkpoint import Cut
     from kanalyze.batch.commit import Commit, Commits, Folder
@@ -66,8 +66,8 @@ class Selection(NamedTuple):
     """Files that may still be written."""
 
 
-def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile]:
-    """Return the files that arguments name, each once, sorted by name (2 before 10).
+def find_files(arguments: Sequence[str], *, may_be_none: bool) -> dict[str, InputFile]:
+    """Return the files that arguments name by their identities, sorted by name (2 before 10).
 
     Args:
         arguments: files, folders, globs, URLs of any of these.
@@ -86,11 +86,12 @@ def find_files(arguments: Sequence[str], *, may_be_none: bool) -> list[InputFile
             raise nothing_named(argument, named)
         for file in files:
             by_identity.setdefault(file.identity, file)
-    return sorted(by_identity.values(), key=_sort_key)
+    return dict(sorted(by_identity.items(), key=_sort_key))
 
 
-def _sort_key(file: InputFile) -> tuple[list[tuple[int, str]], str]:
+def _sort_key(item: tuple[str, InputFile]) -> tuple[list[tuple[int, str]], str]:
     """Return a sort key by name, with the numbers in names sorted by value (2 before 10)."""
+    _, file = item
     parts = re.split(r"([0-9]+)", file.path)
     # Every second part is a number.
     key = [(int(part), "") if index % 2 else (-1, part) for index, part in enumerate(parts)]
@@ -98,23 +99,23 @@ def _sort_key(file: InputFile) -> tuple[list[tuple[int, str]], str]:
 
 
 def select(
-    files: Iterable[InputFile], read: Mapping[str, int | None], *, now_ns: int, settle_ns: int
+    files: Mapping[str, InputFile], read: Mapping[str, int | None], *, now_ns: int, settle_ns: int
 ) -> Selection:
     """Divide files by what a run does with them.
 
     Args:
-        files: the files that exist.
+        files: the files that exist, by identity.
         read: the sizes of those that were read before, by identity.
         now_ns: present Unix time in ns.
         settle_ns: a file is read if it was not written to for this time.
     """
     selection = Selection([], [], [])
-    for file in files:
-        if file.identity in read and read[file.identity] == file.total_bytes:
+    for identity, file in files.items():
+        if identity in read and read[identity] == file.total_bytes:
             continue
         if not is_settled(file, now_ns=now_ns, settle_ns=settle_ns):
             selection.unsettled.append(file)
-        elif file.identity in read:
+        elif identity in read:
             selection.changed.append(file)
         else:
             selection.new.append(file)
@@ -286,7 +287,7 @@ def _plan_without_checkpoint(
             raise UsageError(
                 f"{out.shown}: is written with --checkpoint; --replace starts over without"
             )
-        missing = set(last.about.get("captures", ())) - {file.identity for file in files}
+        missing = set(last.about.get("captures", ())) - files.keys()
         if missing:
             raise UsageError(
                 f"{out.shown}: has rows of captures that are not among these, such as "
@@ -294,7 +295,9 @@ def _plan_without_checkpoint(
             )
     if rows:
         warn(f"{out.shown}: the rows of run {_number(last)} are replaced")
-    return RunPlan(_number(last) + 1, uuid.uuid4().hex, files, [], rows, None, None)
+    return RunPlan(
+        _number(last) + 1, uuid.uuid4().hex, list(files.values()), [], rows, None, None, rows=rows
+    )
 
 
 def _plan_with_checkpoint(
@@ -329,7 +332,7 @@ def _plan_with_checkpoint(
         warn(f"left for the next run, may still be written: {unsettled_text}, such as {name}")
     cut = None if previous is None else previous.cut
     begun = () if cut is None else cut.taken.keys() - {file.identity for file in selection.changed}
-    files_to_read = [file for file in files if file.identity in begun] + selection.new
+    continued = [file for identity, file in files.items() if identity in begun]
     is_finished = previous is not None and previous.is_finished
     if is_finished and selection.new:
         raise UsageError(
@@ -343,10 +346,10 @@ def _plan_with_checkpoint(
     run = _number(last) + 1
     last_run = 0 if previous is None else previous.run
     planned = RunPlan(
-        *(run, archive, files_to_read, selection.changed),
-        [name for name in rows if _is_replaced(name, last_run)],
+        *(run, archive, continued + selection.new, selection.changed),
+        [name for name in rows if is_needed and _is_replaced(name, last_run)],
         *(folder, previous, is_needed),
-        existing={file.identity: file for file in files},
+        existing=files,
         rows=rows,
     )
     return _with_grown(planned, warn) if previous is not None and selection.changed else planned

@@ -61,7 +61,8 @@ _ADDED: Final[dict[str, dict[str, str]]] = {
     "request_sums": {
         **dict.fromkeys(("many", "responses", "request_bytes", "response_bytes"), "sum"),
         **dict.fromkeys(("carried_records", "carried_bytes", "refused_records"), "sum"),
-        **dict.fromkeys(("throttled", "throttle_time_ms", "total_time_ns"), "sum"),
+        **dict.fromkeys(("refused_versions", "throttled", "throttle_time_ms"), "sum"),
+        "total_time_ns": "sum",
         "has_uncounted_records": "bool_or",
         **dict.fromkeys(("longest_total_time_ns", "last_time_ns"), "max"),
         **dict.fromkeys(("first_time_ns", "first_packet"), "min"),

@@ -36,7 +36,7 @@ from kanalyze.errors import CaptureError, UsageError
 from kanalyze.export.schema import choose_columns
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.net.segment_columns import Shard
-from kanalyze.spec.filters import FILTERS
+from kanalyze.spec.filters import BY_NAMES, FILTERS
 from kanalyze.spec.options import MAX_PORT, MAX_RECORDS
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
@@ -256,7 +256,11 @@ CONNECTION_OPTIONS: Final = (
 """Options of tables for which connections are followed."""
 REQUEST_OPTIONS: Final = (
     *CONNECTION_OPTIONS,
-    *(_spelled(name) for name in FILTERS if _spelled(name) not in CONNECTION_OPTIONS),
+    *(
+        _spelled(name)
+        for name in FILTERS
+        if name not in BY_NAMES and _spelled(name) not in CONNECTION_OPTIONS
+    ),
 )
 """Options of tables that are made from requests."""
 

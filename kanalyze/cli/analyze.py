@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import KeepsBytes
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.tables.filters import RowFilter
+    from kanalyze.tables.names import AddressNames
     from kanalyze.tls.keylog import KeyLog
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "catalog_of",
     "filters_of",
     "key_log_of",
+    "names_in",
     "opened_tables_of",
     "query_folders",
     "report_undecrypted",
@@ -132,7 +134,7 @@ def _filter_of(
     make_analysis: Callable[[argparse.Namespace], Analysis | SavedAnalysis],
 ) -> RowFilter:
     """Return the filter of the rows; ``make_analysis`` reads them for ``--finding``."""
-    row_filter = make_filter(catalog, **filters_of(arguments))
+    row_filter = make_filter(catalog, names=names_in(arguments), **filters_of(arguments))
     if not getattr(arguments, "finding", None):
         return row_filter
     from kanalyze.cli.found_rows import found_rows_of  # imported late: it imports DuckDB
@@ -203,6 +205,19 @@ def filters_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 _TIMES = ("since", "until")
+
+
+def names_in(arguments: argparse.Namespace) -> AddressNames | None:
+    """Return the names of addresses of ``--names``; None without. The files are read once."""
+    if not hasattr(arguments, "address_names"):
+        files = getattr(arguments, "names", None)
+        arguments.address_names = None
+        if files:
+            from kanalyze.api.name_files import read_names  # imported late: few commands have names
+
+            arguments.address_names = read_names(files)
+    names: AddressNames | None = arguments.address_names
+    return names
 
 
 def zone_named_in(arguments: argparse.Namespace) -> Zone:

@@ -200,7 +200,14 @@ def _sections(text: str) -> list[str]:
         if word not in SECTIONS and word != "all":
             hint = known_or_similar(word, (*SECTIONS, "all"))
             raise argparse.ArgumentTypeError(f"no section of a report: {word!r}{hint}")
+    if "clients" in words:
+        words.append("inventory")  # each client, behind those by client id
     return list(SECTIONS) if "all" in words else words
+
+
+def _lines(text: str) -> int:
+    """Parse a number of lines; 0 is for all of them."""
+    return sys.maxsize if text == "0" else _count(text)
 
 
 def _fail_on(text: str) -> list[str]:
@@ -250,6 +257,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "BYTES": _search,
     "WORDS": _fail_on,
     "sections": _sections,
+    "LINES": _lines,
     "KEY=VALUE": _setting,
     "NAME=VALUE": _setting,
     "NAME=NUMBER": _threshold,
@@ -398,7 +406,7 @@ class HintingParser(argparse.ArgumentParser):
             if sibling.parser.has(name)
         ]
         options = [option for option in self._option_string_actions if option.startswith("--")]
-        hint = ""
+        hint = f"; {self.prog} --help lists the options"
         if commands:
             hint = f"; kanalyze {_listed(commands)} {'has' if len(commands) == 1 else 'have'} it"
         elif nearest := _nearest(name, options):
@@ -437,6 +445,8 @@ class HintingParser(argparse.ArgumentParser):
         nearest = _nearest(text.lower(), self._commands or ())
         if nearest is not None:
             return f"did you mean {nearest}?"
+        if (asked := _asked_by(text.lower())) is not None:
+            return f"did you mean {self.prog} {asked}?"
         hint = f"{self.prog} --help lists the commands"
         return f"{hint}, {self.prog} COMMAND --help describes one" if text == "help" else hint
 
@@ -491,13 +501,29 @@ def _may_be_a_file(text: str) -> bool:
     return text == _STANDARD_INPUT or re.search(_CAPTURE, text) is not None or Path(text).exists()
 
 
+def _asked_by(word: str) -> str | None:
+    """Return what answers a word that is no command: a question, or a section of the report."""
+    # Imported late: only for an unknown command.
+    from kanalyze.queries.files import questions
+    from kanalyze.spec.report import SECTIONS
+
+    if word in ("finding", "findings", "verdict"):
+        return "report --brief CAPTURE"
+    if word in questions():
+        return f"sql CAPTURE --query {word}"
+    return f"report CAPTURE --sections {word}" if word in SECTIONS else None
+
+
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:
     """Return a candidate that begins with ``name``, or else the most similar one; None if none."""
     import difflib  # imported late: only for unknown names
 
     names = list(candidates)
     completions = [candidate for candidate in names if candidate.startswith(name)]
-    matches = completions or difflib.get_close_matches(name, names, n=1)
+    # Dashes, which all options have, would make any two short ones similar.
+    by_word = {candidate.lstrip("-"): candidate for candidate in names}
+    similar = difflib.get_close_matches(name.lstrip("-"), by_word, n=1)
+    matches = completions or [by_word[word] for word in similar]
     return matches[0] if matches else None
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
-from kanalyze.cli.analyze import filters_of, worker_count
+from kanalyze.cli.analyze import filters_of, names_in, worker_count, zone_named_in
 from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import Progress, progress_of
 from kanalyze.cli.report import (
@@ -21,6 +21,7 @@ from kanalyze.cli.report import (
 )
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.queries.report_names import add_names
 from kanalyze.spark.session import check_packages, start
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from kanalyze.batch.engine import Engine, ReportOptions
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.run_plan import Settings
+    from kanalyze.common.zones import Zone
     from kanalyze.queries.engine import QueryEngine
+    from kanalyze.tables.names import AddressNames
 
 __all__ = ["BatchProgress", "batch"]
 
@@ -55,7 +58,8 @@ def batch(arguments: argparse.Namespace) -> None:
     show = _show_function(arguments)
     if arguments.follow is None:
         with _outputs(arguments, options) as options:
-            write_report(arguments.json, lambda: _run(arguments, plan, settings, options), show)
+            summarize = partial(_run, arguments, plan, settings, options)
+            write_report(arguments.json, partial(_named, arguments, summarize), show)
         return
     with _runs(arguments) as run:
         _follow(arguments, settings, options, run, show)
@@ -85,7 +89,7 @@ def _follow(
         plan = _plan(arguments)
         with suppress(NoNewCapturesError), _outputs(arguments, options) as options_now:
             summarize = partial(run, plan, settings, options_now, warn_once)
-            write_report(arguments.json, summarize, show)
+            write_report(arguments.json, partial(_named, arguments, summarize), show)
             settings = settings._replace(replace=False)
         warned = new_warnings
         time.sleep(arguments.follow)
@@ -101,7 +105,17 @@ def _outputs(arguments: argparse.Namespace, options: ReportOptions) -> Iterator[
         yield options
         return
     with OutputFile(arguments.html) as page:
-        yield options._replace(make_page=partial(_write_page, page.file))
+        make_page = partial(_write_page, page.file, zone_named_in(arguments), names_in(arguments))
+        yield options._replace(make_page=make_page)
+
+
+def _named(
+    arguments: argparse.Namespace, summarize: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a report with the names of its addresses."""
+    report = summarize()
+    add_names(report, names_in(arguments))
+    return report
 
 
 def _check_engine(arguments: argparse.Namespace) -> None:
@@ -162,10 +176,17 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
             yield engine
 
 
-def _write_page(file: BinaryIO, report: dict[str, Any], engine: QueryEngine) -> None:
+def _write_page(
+    file: BinaryIO,
+    zone: Zone,
+    names: AddressNames | None,
+    report: dict[str, Any],
+    engine: QueryEngine,
+) -> None:
     from kanalyze.api.reports import page_of
 
-    file.write(page_of(engine, report))
+    add_names(report, names)
+    file.write(page_of(engine, report, zone))
 
 
 def _show_function(arguments: argparse.Namespace) -> Callable[[dict[str, Any]], None] | None:
@@ -192,12 +213,7 @@ def _report_options(arguments: argparse.Namespace) -> ReportOptions:
         return options
     kinds, thresholds = finding_settings(arguments)
     options = options._replace(kinds=kinds, thresholds=thresholds)
-    if arguments.engine == "spark":
-        from kanalyze.spark.dialect import referenced_tables
-
-        for kind in kinds:
-            referenced_tables(kind.query)  # raises UsageError for SQL that Spark cannot run
-    elif arguments.queries is not None:
+    if arguments.queries is not None:
         check_queries(options)
     return options
 
@@ -214,7 +230,7 @@ def _plan(arguments: argparse.Namespace) -> ReadPlan:
     plan = ReadPlan(
         table="requests",
         columns=COLUMNS,
-        row_filter=make_filter(catalog, **filters),
+        row_filter=make_filter(catalog, names=names_in(arguments), **filters),
         filters=filters,
         catalog=catalog,
         ports=tuple(arguments.port),

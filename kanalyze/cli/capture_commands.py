@@ -18,6 +18,7 @@ from kanalyze.cli.analyze import (
     catalog_of,
     filters_of,
     key_log_of,
+    names_in,
     report_unread,
     worker_count,
 )
@@ -51,7 +52,7 @@ def extract(arguments: argparse.Namespace) -> None:
     # The packets have users' data, so only the owner may read the file.
     output = partial(OutputFile, arguments.output, private=True, replaces_captures=arguments.force)
     progress = progress_of(arguments, arguments.output, is_streamed=True)
-    row_filter = make_filter(catalog, **filters_of(arguments))
+    row_filter = make_filter(catalog, names=names_in(arguments), **filters_of(arguments))
     selected = _of_findings(arguments, row_filter) if arguments.finding else Selected([row_filter])
     analysis = analysis_of(arguments, catalog=catalog, filtered=False)
     with closing(analysis), progress.shown(), progress.reading(analysis, "finding requests"):

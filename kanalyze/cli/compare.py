@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.api.reports import compare_inputs, report_in
 from kanalyze.cli.analyze import (
     filters_of,
+    names_in,
     report_undecrypted,
     rows_of,
     worker_count,
@@ -25,6 +26,7 @@ from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.queries.compare.comparison import Thresholds
+from kanalyze.queries.report_names import add_names, with_names
 from kanalyze.render.compare import compare_lines, compare_markdown
 from kanalyze.render.json import summary_json
 
@@ -42,11 +44,12 @@ FAILED_ON = 1
 NOT_JUDGED = 3
 """The exit status where there is too little to judge; 2 is that of errors."""
 _FAIL_ON = {
+    "findings": ("new_findings",),
     "slower": ("slower",),
     "errors": ("fails_more",),
     "new": ("new",),
     "gone": ("gone",),
-    "any": ("slower", "fails_more", "new", "gone"),
+    "any": ("new_findings", "slower", "fails_more", "new", "gone"),
 }
 
 
@@ -76,6 +79,7 @@ def compare(arguments: argparse.Namespace) -> int:
                 threads=worker_count(arguments),
                 watched=partial(_watched, progress, read),
             )
+        add_names(comparison, names_in(arguments))
         if output is not None:
             output.file.write(summary_json(comparison).encode("ascii"))
     if arguments.json != STANDARD_OUTPUT:
@@ -87,7 +91,7 @@ def compare(arguments: argparse.Namespace) -> int:
             print_message("--fail-on: nothing certain, because too short to judge")
             return NOT_JUDGED
         return 0
-    if not comparison["tested"]:
+    if not comparison["tested"] and not _failed(comparison, ["findings"]):
         print_message(f"--fail-on: not tested for chance: {comparison['not_tested']}")
     return FAILED_ON
 
@@ -137,6 +141,6 @@ def _show(comparison: dict[str, Any], output_format: str, zone: Zone) -> None:
     if output_format == "json":
         sys.stdout.write(summary_json(comparison))
     elif output_format == "md":
-        sys.stdout.write(compare_markdown(comparison, zone))
+        sys.stdout.write(compare_markdown(with_names(comparison), zone))
     else:
-        show_lines(partial(compare_lines, comparison, zone=zone))
+        show_lines(partial(compare_lines, with_names(comparison), zone=zone))

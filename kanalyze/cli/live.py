@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.api.inputs import make_filter, read_topic_ids
-from kanalyze.cli.analyze import filters_of, query_folders
+from kanalyze.cli.analyze import filters_of, names_in, query_folders, zone_named_in
 from kanalyze.cli.console import print_message
 from kanalyze.cli.live_feed import GivenUpReporter, key_logs_of, open_feed
 from kanalyze.cli.live_sinks import ShownRows, SinkOptions, make_sinks, message_writer
-from kanalyze.cli.report import write_report
+from kanalyze.cli.report import ReportLayout, write_report
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.kafka.schema.catalog import Catalog
@@ -21,7 +21,9 @@ from kanalyze.live.privileges import give_up_root
 from kanalyze.live.run import IDLE_NS, LiveRun
 from kanalyze.live.window.snapshot import PIPE
 from kanalyze.queries.findings import finding_kinds, with_thresholds
+from kanalyze.queries.report_names import add_names
 from kanalyze.render.json import summary_json
+from kanalyze.render.report_tables import TableOrder
 from kanalyze.runtime.memory import DEFAULT_MEMORY_BYTES
 from kanalyze.runtime.pipeline import Analysis
 
@@ -66,8 +68,13 @@ def live(arguments: argparse.Namespace) -> None:
     with ExitStack() as stack:
         warn = message_writer(output_format, stack)
         catalog = Catalog(arguments.definitions)
-        row_filter = make_filter(catalog, **_filters(arguments))
-        shown = ShownRows(output_format, console, None, row_filter.conditions, warn)
+        names, zone = names_in(arguments), zone_named_in(arguments)
+        row_filter = make_filter(catalog, names=names, **_filters(arguments))
+        shown = ShownRows(
+            *(output_format, console, None, row_filter.conditions, warn),
+            zone=zone,
+            names=names,
+        )
         run = _prepared(arguments, shown, catalog, row_filter, stack)
         if kinds is None:
             run(None)
@@ -76,13 +83,19 @@ def live(arguments: argparse.Namespace) -> None:
         from kanalyze.live.kept_rows import FindingSearch, KeptRows
 
         kept_rows = KeptRows(FindingSearch(kinds, warn, row_filter.conditions))
+
+        def report() -> dict[str, Any]:
+            made = run(kept_rows) or {}
+            add_names(made, names)
+            return made
+
         if output_format == "view":
-            write_report(arguments.json, lambda: run(kept_rows) or {})
+            write_report(arguments.json, report, layout=ReportLayout(TableOrder(zone=zone)))
         elif arguments.json is None:
             run(kept_rows)
         else:
             with OutputFile(arguments.json) as output:
-                output.file.write(summary_json(run(kept_rows) or {}).encode("ascii"))
+                output.file.write(summary_json(report()).encode("ascii"))
 
 
 def _check_arguments(arguments: argparse.Namespace, output_format: str) -> None:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from kanalyze.api.inputs import make_filter
 from kanalyze.cli.console import print_message
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.live.window.windows import Windows
+from kanalyze.spec.rows.names import NAME_COLUMNS, NAMED_ROWS
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +29,10 @@ if TYPE_CHECKING:
     from kanalyze.live.kept_rows import FindingsWatch, KeptRows
     from kanalyze.live.metrics_server import ListenAddress
     from kanalyze.live.run import FileSink, Sink
+    from kanalyze.spec.columns import Column
+    from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
+    from kanalyze.tables.names import AddressNames
     from kanalyze.tls.keylog import KeyLog
 
 __all__ = ["ShownRows", "SinkOptions", "make_sinks", "message_writer"]
@@ -87,6 +93,22 @@ class ShownRows(NamedTuple):
     """Receives messages; see :func:`message_writer`."""
     key_log: KeyLog | None = None
     """The secrets that TLS is decrypted with."""
+    zone: Zone = UTC
+    names: AddressNames | None = None
+    """The names of addresses."""
+
+    def with_names(self) -> Callable[[RowBlock], RowBlock] | None:
+        """Return what adds the names to rows; None without names."""
+        if self.names is None:
+            return None
+        from kanalyze.tables.name_columns import NameColumns  # imported late: few runs have names
+
+        return NameColumns(self.names, NAMED_ROWS["requests"]).named
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of rows in files."""
+        return COLUMNS if self.names is None else (*COLUMNS, *NAME_COLUMNS)
 
 
 def make_sinks(
@@ -98,11 +120,15 @@ def make_sinks(
     """
     files: list[FileSink] = []
     if arguments.write is not None:
-        files.append(_rows_files(arguments, shown_rows.warn))
+        files.append(_rows_files(arguments, shown_rows))
         yield files[-1]
     if arguments.save is not None:
         files.append(_packets_files(arguments, options.save_filters, shown_rows))
         yield files[-1]
+    if arguments.otlp is not None:
+        from kanalyze.live.run import SpansSink
+
+        yield SpansSink(arguments.otlp, shown_rows.warn)
     watch: FindingsWatch | None = None
     if shown_rows.kept is not None and (options.listen or shown_rows.output_format != "rows"):
         from kanalyze.live.kept_rows import FindingsWatch
@@ -129,7 +155,7 @@ def message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None
     return messages.append
 
 
-def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> FileSink:
+def _rows_files(arguments: argparse.Namespace, shown_rows: ShownRows) -> FileSink:
     from kanalyze.live.recorder.files import RollingParquet
     from kanalyze.live.run import ParquetSink
 
@@ -141,8 +167,10 @@ def _rows_files(arguments: argparse.Namespace, warn: Callable[[str], None]) -> F
                 max_bytes=arguments.write_size,
                 max_files=arguments.write_files,
             ),
+            columns=shown_rows.columns,
         ),
-        warn,
+        shown_rows.warn,
+        shown_rows.with_names(),
     )
 
 
@@ -203,7 +231,7 @@ def _output(
 
         windows = Windows(keeps_rows=True)
         terminal = stack.enter_context(Terminal(shown_rows.console))
-        view = ViewController(windows, terminal, filters=shown_rows.filters)
+        view = ViewController(windows, terminal, filters=shown_rows.filters, zone=shown_rows.zone)
         return ViewSink(windows, view, files, watch)
     if shown_rows.output_format == "jsonl":
         from kanalyze.live.rate_jsonl import RatesWriter
@@ -214,5 +242,10 @@ def _output(
         return RatesSink(windows, writer, files, watch)
     from kanalyze.export.text_files import JsonLinesWriter
 
-    rows = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT))
-    return RowsSink(rows.write_block, rows.output.file.flush)
+    rows = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT, shown_rows.columns))
+    change = shown_rows.with_names()
+
+    def write(block: RowBlock) -> None:
+        rows.write_block(block if change is None else change(block))
+
+    return RowsSink(write, rows.output.file.flush)

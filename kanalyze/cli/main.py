@@ -46,7 +46,7 @@ _SOURCES = {
     "pandas": "kanalyze[pandas]",
     "polars": "kanalyze[polars]",
     **dict.fromkeys(("fsspec", "aiohttp"), "kanalyze[remote]"),
-    **dict.fromkeys(("pyspark", "sqlglot"), "kanalyze[spark]"),
+    "pyspark": "kanalyze[spark]",
     **dict.fromkeys(("scapy", "prometheus_client"), "kanalyze[live]"),
     "cryptography": "kanalyze[tls]",
     **dict.fromkeys(("fastavro", "google", "grpc_tools"), "kanalyze[schemas]"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.api.inputs import keeps_bytes, make_filter, read_schemas
 from kanalyze.cli.analyze import analysis_of, report_unread
 from kanalyze.cli.console import print_message
-from kanalyze.cli.output import TABLE, column_names, default_format, opened_output
+from kanalyze.cli.output import TABLE, column_names, default_format, name_columns, opened_output
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
@@ -132,10 +132,13 @@ def records(arguments: argparse.Namespace) -> None:
     if arguments.top_keys is not None:
         _write_top_keys(arguments, analysis, reader, produced)
         return
+    addresses = name_columns(arguments)
     readable = record_columns(values=arguments.values, search=arguments.search is not None)
     style = {"readable": readable, "status_of": record_status}
     # The file contains users' data, so only the owner may read it.
-    with opened_output(arguments, analysis, table, style, private=arguments.values) as sink:
+    with opened_output(
+        arguments, analysis, table, style, private=arguments.values, address_names=addresses
+    ) as sink:
         for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
             for record_block in reader.blocks(exchanges, block):
                 if row_format == TABLE:

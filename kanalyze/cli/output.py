@@ -11,14 +11,14 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kanalyze.cli.analyze import report_unread, zone_named_in
+from kanalyze.cli.analyze import names_in, report_unread, zone_named_in
 from kanalyze.cli.console import is_plain, plain_width
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
-from kanalyze.export.open import format_of, open_writer
+from kanalyze.export.open import TRACE_FORMAT, format_of, open_writer
 from kanalyze.export.schema import choose_columns
 from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.requests import COLUMNS
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.name_columns import NameColumns
 
 __all__ = [
     "TABLE",
@@ -39,6 +40,7 @@ __all__ = [
     "RowSink",
     "column_names",
     "default_format",
+    "name_columns",
     "opened_output",
     "write_rows",
 ]
@@ -93,12 +95,21 @@ class Output(NamedTuple):
     """Returns whether a table says which capture a packet is in."""
     private: bool = False
     """True if only the owner may read the file."""
+    address_names: NameColumns | None = None
+    """Adds the names of addresses to rows; the columns have them already."""
 
     @contextmanager
     def opened(self) -> Iterator[CountedSink]:
         """Open the output; yield its sink. Raises UsageError and OSError."""
-        with self._table() if self.row_format == TABLE else self._file() as sink:
-            yield CountedSink(sink)
+        is_table = self.row_format == TABLE
+        names = self.address_names
+        with self._table() if is_table else self._file() as sink:
+            if names is None:
+                yield CountedSink(sink)
+                return
+            from kanalyze.export.named_rows import NamedSink  # imported late: few runs have names
+
+            yield CountedSink(NamedSink(sink, names, as_objects=is_table))
 
     @contextmanager
     def _file(self) -> Iterator[RowSink]:
@@ -142,7 +153,9 @@ def write_rows(
     ``batches`` are rows of ``analysis``, whose progress is shown. For ``table`` and ``table_style``
     see :class:`Output`.
     """
-    with opened_output(arguments, analysis, table, table_style) as sink:
+    with opened_output(
+        arguments, analysis, table, table_style, address_names=name_columns(arguments)
+    ) as sink:
         for rows in batches:
             sink.write(rows)
     report_unread(sink.rows, arguments, analysis)
@@ -156,10 +169,11 @@ def opened_output(
     table_style: Mapping[str, Any] | None = None,
     *,
     private: bool = False,
+    address_names: NameColumns | None = None,
 ) -> Iterator[CountedSink]:
     """Open the output of the arguments; while it is open, show the progress of ``analysis``.
 
-    For the others see :class:`Output`.
+    For the others see :class:`Output`; ``table`` is without the columns of names.
     """
     row_format = arguments.format or default_format(arguments.output)
     names = column_names(arguments.columns)
@@ -168,8 +182,19 @@ def opened_output(
     def has_files() -> bool:
         return analysis.has_several_captures
 
+    if row_format == TRACE_FORMAT:
+        address_names = None
+    if address_names is not None:
+        from kanalyze.spec.rows.names import NAME_COLUMNS
+
+        table = (*table, *NAME_COLUMNS)
+        if row_format == TABLE:
+            from kanalyze.render.table import with_name_columns
+
+            table_style = with_name_columns(table_style or {})
     output = Output(
-        arguments.output, row_format, names, table, table_style, zone, has_files, private
+        *(arguments.output, row_format, names, table, table_style, zone, has_files, private),
+        address_names,
     )
     if row_format == "parquet":
         from kanalyze.cli.pyarrow_alone import import_pyarrow  # imported late: for Parquet alone
@@ -178,6 +203,17 @@ def opened_output(
     progress = progress_of(arguments, arguments.output, is_streamed=True)
     with output.opened() as sink, progress.shown(), progress.reading(analysis):
         yield sink
+
+
+def name_columns(arguments: argparse.Namespace) -> NameColumns | None:
+    """Return what adds names of addresses to the rows of a command; None without ``--names``."""
+    names = names_in(arguments)
+    if names is None:
+        return None
+    from kanalyze.spec.rows.names import NAMED_ROWS  # imported late: few commands have names
+    from kanalyze.tables.name_columns import NameColumns
+
+    return NameColumns(names, NAMED_ROWS[arguments.command])
 
 
 def column_names(text: str | None) -> list[str] | None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kanalyze.cli.analyze import (
+    names_in,
     opened_tables_of,
     query_folders,
     report_unnamed_topics,
@@ -19,6 +20,7 @@ from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.queries.report_names import with_names
 from kanalyze.render.report_tables import TableOrder
 from kanalyze.render.terminal import brief_lines, report_lines
 
@@ -67,6 +69,7 @@ class ReportLayout(NamedTuple):
         self, summary: dict[str, Any], width: int, *, is_shown: bool = False
     ) -> Iterator[Line]:
         """Yield the lines; for a terminal, where ``is_shown``, also the verdict at the end."""
+        summary = with_names(summary)
         if self.is_brief:
             return brief_lines(summary, width, self.order.zone)
         return report_lines(summary, width, self.order, repeats_verdict=is_shown)
@@ -106,8 +109,14 @@ def report(arguments: argparse.Namespace) -> None:
             with progress.shown():
                 filled = stack.enter_context(tables)
                 progress.begin("summarizing")
-                summary = report_on(filled, kinds, thresholds, most_slowest=most_slowest(arguments))
-                page_bytes = page_of(filled.database, summary) if has_page else b""
+                summary = report_on(
+                    *(filled, kinds, thresholds),
+                    most_slowest=most_slowest(arguments),
+                    names=names_in(arguments),
+                )
+                page_bytes = (
+                    page_of(filled.database, summary, layout.order.zone) if has_page else b""
+                )
             if page is not None:
                 page.file.write(page_bytes)
             if output is not None and report_format == "html":
@@ -162,7 +171,8 @@ def most_slowest(arguments: argparse.Namespace) -> int:
     """Return the number of the slowest requests that a report has to list."""
     from kanalyze.queries.report import MAX_SLOWEST
 
-    return max(MAX_SLOWEST, arguments.limit or 0)
+    is_all = arguments.limit == sys.maxsize  # of the other tables: requests may be millions
+    return MAX_SLOWEST if is_all else max(MAX_SLOWEST, arguments.limit or 0)
 
 
 def _default_format(destination: str) -> str:
@@ -186,14 +196,15 @@ def write_report(
     json_file: str | None,
     summarize: Callable[[], dict[str, Any]],
     show: Callable[[dict[str, Any]], None] | None = None,
+    layout: ReportLayout | None = None,
 ) -> None:
     """Write a report as JSON to ``json_file``, if given, and show it with ``show``.
 
-    By default it is shown on the terminal, except if ``json_file`` is standard output. Raises
-    OSError and what ``summarize`` raises; then no JSON is written.
+    By default it is shown on the terminal, with ``layout``, except if ``json_file`` is standard
+    output. Raises OSError and what ``summarize`` raises; then no JSON is written.
     """
     if show is None and json_file != STANDARD_OUTPUT:
-        show = _show
+        show = partial(_show, layout=layout)
     if json_file is None:
         summary = summarize()
     else:
@@ -233,5 +244,5 @@ def _bytes(summary: dict[str, Any], report_format: str, layout: ReportLayout) ->
     if report_format == "md":
         from kanalyze.render.report_markdown import report_markdown
 
-        return report_markdown(summary, layout.order).encode("utf-8")
+        return report_markdown(with_names(summary), layout.order).encode("utf-8")
     return _text(summary, layout).encode("utf-8")

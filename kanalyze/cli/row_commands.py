@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kanalyze.cli.analyze import report_unread, rows_of
-from kanalyze.cli.output import opened_output, write_rows
+from kanalyze.cli.output import name_columns, opened_output, write_rows
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.name_columns import NameColumns
 
 __all__ = ["anomalies", "connections", "requests"]
 
@@ -31,13 +32,26 @@ def requests(arguments: argparse.Namespace) -> None:
     if arguments.wireshark:
         _write_display_filters(arguments)
         return
+    if arguments.format == "otlp" or arguments.otlp is not None or arguments.traceparent:
+        from kanalyze.cli.otlp import write_spans  # imported late: only for spans
+
+        write_spans(arguments, _chosen)
+        return
+    names = name_columns(arguments)
     with closing(rows_of(arguments)) as analysis:
         # Workers read while the output is opened, which takes long for Parquet.
-        blocks = _chosen(arguments, analysis.batches())
-        with opened_output(arguments, analysis) as sink:
+        blocks = _chosen(arguments, analysis.batches() if names is None else _told(analysis, names))
+        with opened_output(arguments, analysis, address_names=names) as sink:
             for block in blocks:
                 sink.write_block(block)
     report_unread(sink.rows, arguments, analysis)
+
+
+def _told(analysis: Analysis | SavedAnalysis, names: NameColumns) -> Iterator[RowBlock]:
+    """Return the rows, while ``names`` learns what responses say of brokers."""
+    from kanalyze.api.broker_names import told  # imported late: few runs have names
+
+    return told(analysis, names)
 
 
 def _chosen(arguments: argparse.Namespace, blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:

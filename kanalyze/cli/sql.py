@@ -8,34 +8,45 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.cli.analyze import (
     analysis_of,
+    filters_of,
+    names_in,
     opened_tables_of,
     query_folders,
     report_undecrypted,
     report_unread,
     rows_of,
+    worker_count,
 )
 from kanalyze.cli.console import plain_width, print_message
 from kanalyze.cli.output import TABLE, Output, default_format
 from kanalyze.cli.progress import progress_of
 from kanalyze.common import paths
 from kanalyze.errors import UsageError
-from kanalyze.export.files import OutputFile
+from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES
 from kanalyze.queries.files import find_query, questions
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import pyarrow as pa
 
+    from kanalyze.api.saved import SavedAnalysis
+    from kanalyze.api.tables import OpenedTables
+    from kanalyze.cli.progress import Progress
+    from kanalyze.queries.database import Database
     from kanalyze.queries.files import Query
+    from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.tables.names import AddressNames
 
 __all__ = ["flows", "save", "split_query", "sql"]
 
@@ -45,29 +56,40 @@ _NARROW_INDENT = 4
 
 
 def split_query(arguments: argparse.Namespace) -> None:
-    """Separate the query from the end of the captures; raises UsageError if there is none."""
+    """Separate the query from the end of the captures.
+
+    Without one, on a terminal, the command asks for queries; elsewhere that is a UsageError.
+    """
     arguments.sql = None
     if arguments.query is None and not _only_lists(arguments):
         if not arguments.captures:
             raise UsageError(
                 'no query given: add one, such as "SELECT api_name, count(*) FROM requests ..."'
             )
-        arguments.sql = arguments.captures.pop()
-        _check_order(arguments.captures, arguments.sql)
+        if _has_query(arguments.captures):
+            arguments.sql = arguments.captures.pop()
     if not arguments.captures and not _only_lists(arguments):
         raise UsageError("no capture given")
 
 
-def _check_order(captures: list[str], query: str) -> None:
-    """Raise UsageError if the last argument is a file: the query is missing, or not the last."""
-    if not paths.exists(query):
-        return
-    misplaced = next((text for text in captures if " " in text and not paths.exists(text)), None)
+def _has_query(words: list[str]) -> bool:
+    """Return whether the last argument is a query; false if a prompt can ask for one.
+
+    Raises UsageError if the query is not the last, or if it is missing and there is no prompt.
+    """
+    *others, last = words
+    # A glob or a URL is no file of that name; no query is a single word.
+    can_ask = sys.stdin is not None and sys.stdin.isatty()
+    if not paths.exists(last) and not (can_ask and len(last.split()) == 1):
+        return True
+    misplaced = next((text for text in others if " " in text and not paths.exists(text)), None)
     if misplaced is not None:
         raise UsageError(f"the query comes last, after the captures: {misplaced}")
-    raise UsageError(
-        f'{query} is a file, not a query: add a query, such as "FROM requests LIMIT 10"'
-    )
+    if not can_ask:
+        raise UsageError(
+            f'{last} is a file, not a query: add a query, such as "FROM requests LIMIT 10"'
+        )
+    return False
 
 
 def _only_lists(arguments: argparse.Namespace) -> bool:
@@ -82,7 +104,15 @@ def sql(arguments: argparse.Namespace) -> None:
         _list(folders)
         return
     if arguments.tables:
-        _tables()
+        from kanalyze.spec.rows.tables import SQL_TABLES  # imported late: large tables
+
+        _write_tables(SQL_TABLES)
+        return
+    if arguments.sql is None and arguments.query is None:
+        from kanalyze.cli.prompt import ask_again_and_again  # imported late: for people alone
+
+        row_format = arguments.format or TABLE
+        ask_again_and_again(arguments, partial(_show_answer, row_format=row_format), _write_tables)
         return
     _answer(arguments, *_query(arguments, folders))
 
@@ -100,18 +130,16 @@ def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any
     """Write the answer to a query over captures."""
     row_format = arguments.format or default_format(arguments.output)
     # Imported late: large tables.
-    from kanalyze.api.name_files import read_names
-    from kanalyze.api.tables import name_tables_of, tables_for
+    from kanalyze.api.tables import name_tables_of
 
-    analysis = rows_of(arguments)
     progress = progress_of(arguments, arguments.output)
-    names = read_names(arguments.names) if arguments.names else None
-    tables = opened_tables_of(arguments, analysis, progress, tables_for(query, names))
+    names = names_in(arguments)
     with ExitStack() as stack:
-        # Opened first, so that an error is reported before the work.
+        # What is wrong with the arguments is reported before the work.
+        tables = _tables_of(arguments, query, names, progress)
         output = None if row_format == TABLE else stack.enter_context(OutputFile(arguments.output))
         with progress.shown():
-            database = stack.enter_context(tables).database
+            database = stack.enter_context(tables)
             if names is not None:
                 name_tables_of(database, names)
             progress.begin("querying")
@@ -121,7 +149,40 @@ def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any
                 answer = stack.enter_context(database.answer_file(query, parameters, row_format))
                 write = partial(shutil.copyfileobj, answer, output.file)
         write()
-        report_undecrypted(analysis)
+
+
+@contextmanager
+def _of_captures(
+    analysis: Analysis | SavedAnalysis, opened: AbstractContextManager[OpenedTables]
+) -> Iterator[Database]:
+    with opened as tables:
+        yield tables.database
+    report_undecrypted(analysis)
+
+
+def _tables_of(
+    arguments: argparse.Namespace, query: str, names: AddressNames | None, progress: Progress
+) -> AbstractContextManager[Database]:
+    """Return a database of what is queried: captures, saved files, or what a batch wrote."""
+    from kanalyze.api.tables import tables_for
+    from kanalyze.batch.commit import archive_among
+
+    tables = tables_for(query, names)
+    archive = archive_among(arguments.captures)
+    if archive is None:
+        analysis = rows_of(arguments)
+        return _of_captures(analysis, opened_tables_of(arguments, analysis, progress, tables))
+    from kanalyze.batch.archive_tables import archive_database  # imported late: it imports DuckDB
+
+    if any(filters_of(arguments).values()):
+        raise UsageError(f"{archive}: is what kanalyze batch wrote: filter it by WHERE")
+    progress.begin("reading the archive")
+    return archive_database(
+        archive,
+        tables,
+        max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
+        threads=worker_count(arguments),
+    )
 
 
 def _list(folders: list[Path]) -> None:
@@ -135,13 +196,13 @@ def _list(folders: list[Path]) -> None:
         sys.stdout.write(f"{name:{width}}  {title}\n")
 
 
-def _tables() -> None:
-    """Write the tables that can be queried: the meaning of a line, and the columns."""
+def _write_tables(names: Iterable[str]) -> None:
+    """Write tables that can be queried: the meaning of a line, and the columns."""
     from kanalyze.spec.rows.tables import SQL_TABLES  # imported late: large tables
 
     width = plain_width() if sys.stdout.isatty() else None
     indent = _MEANINGS_AT if width is not None and width >= 2 * _MEANINGS_AT else _NARROW_INDENT
-    for table in SQL_TABLES.values():
+    for table in map(SQL_TABLES.__getitem__, names):
         _write_wrapped(f"{table.name}: {table.line}", width, _NARROW_INDENT)
         for column in table.columns:
             kind = f"{column.type}{' or null' if column.nullable else ''}"
@@ -188,6 +249,17 @@ def _value(text: str) -> int | float | str:
     return text
 
 
+def _show_answer(database: Database, query: str, *, row_format: str) -> None:
+    """Write the answer to a query to standard output."""
+    if row_format == TABLE:
+        _show(database.ask(query), STANDARD_OUTPUT)
+        return
+    with database.answer_file(query, {}, row_format) as answer:
+        sys.stdout.flush()
+        shutil.copyfileobj(answer, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
 def _show(answer: pa.Table, destination: str) -> None:
     import pyarrow as pa
 
@@ -199,7 +271,8 @@ def _show(answer: pa.Table, destination: str) -> None:
         or pa.types.is_decimal(field.type)
         for field in answer.schema
     ]
-    readable = answer_columns(answer.column_names, are_numbers)
+    are_times = [pa.types.is_temporal(field.type) for field in answer.schema]
+    readable = answer_columns(answer.column_names, are_numbers, are_times)
     style = {"readable": readable, "status_of": lambda _: ""}
     with Output(destination, TABLE, None, table_style=style).opened() as sink:
         for batch in answer.to_batches(max_chunksize=1000):
@@ -220,7 +293,13 @@ def save(arguments: argparse.Namespace) -> None:
             analysis,
             arguments.output,
             {name: getattr(arguments, name) for name in ("port", "topic_ids", "definitions")},
+            records=arguments.records,
             max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         )
-    print_message(f"{arguments.output}: has all tables but records, which are users' data")
+    left_out = (
+        "keys, values and headers of records"
+        if arguments.records
+        else "records (--records keeps them, without keys and values)"
+    )
+    print_message(f"{arguments.output}: leaves out {left_out}, and packets")
     report_unread(requests, arguments, analysis)

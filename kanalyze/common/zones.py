@@ -7,6 +7,7 @@ matters where people read them, and where they type them.
 from __future__ import annotations
 
 import time
+from bisect import bisect
 from typing import TYPE_CHECKING
 
 from kanalyze.common.texts import bounded_text
@@ -53,6 +54,25 @@ class Zone:
         hours, rest = divmod(abs(minutes), 60)
         from_utc = f"UTC{'-' if minutes < 0 else '+'}{hours}" + (f":{rest:02d}" if rest else "")
         return f"{short}, {from_utc}" if short.isalpha() else from_utc
+
+    def offsets_ns(self, first_ns: int, last_ns: int) -> list[tuple[int, int]]:
+        """Return the offset from ``first_ns`` on, and each change up to ``last_ns`` with its time.
+
+        Changes are found that last longer than a day, to the quarter of an hour.
+        """
+        changes = [(first_ns, self.offset_ns(first_ns))]
+        day_ns = 96 * _BLOCK_NS
+        for start_ns in range(first_ns, last_ns, day_ns):
+            before, after_ns = changes[-1][1], min(start_ns + day_ns, last_ns)
+            after = self.offset_ns(after_ns)
+            if after != before:
+                blocks = range(start_ns // _BLOCK_NS, after_ns // _BLOCK_NS + 1)
+                at = bisect(blocks, False, key=lambda block: self._is_other(block, before))
+                changes.append((blocks[at] * _BLOCK_NS, after))
+        return changes
+
+    def _is_other(self, block: int, offset_ns: int) -> bool:
+        return self.offset_ns(block * _BLOCK_NS) != offset_ns
 
     def short_label(self, time_ns: int) -> str:
         """Return the zone's abbreviation then; how far it is from UTC, if it has none."""

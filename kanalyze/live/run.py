@@ -57,6 +57,7 @@ __all__ = [
     "RatesSink",
     "RowsSink",
     "Sink",
+    "SpansSink",
     "ViewSink",
 ]
 
@@ -526,6 +527,29 @@ class RatesSink(_WindowsSink):
             self._writer.write(self._now_ns)
 
 
+class SpansSink(Sink):
+    """Sends rows of requests to a collector, as spans."""
+
+    def __init__(self, url: str, warn: Callable[[str], None]) -> None:
+        """Take the URL of a collector; raises UsageError."""
+        from kanalyze.export.otlp import SpanWriter
+        from kanalyze.export.otlp_http import (
+            BackgroundSender,
+            TraceCollector,
+        )  # imported late: rare
+
+        self._sender = BackgroundSender(TraceCollector(url), warn)
+        self._spans = SpanWriter(self._sender.put)
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - spans have times
+        """Send the spans of rows."""
+        self._spans.write_block(rows)
+
+    def close(self) -> None:
+        """Send what waits."""
+        self._sender.close()
+
+
 class RowsSink(Sink):
     """Writes each row as it comes."""
 
@@ -590,13 +614,20 @@ class MetricsSink(Sink):
 class ParquetSink(FileSink):
     """Parquet files of rows."""
 
-    def __init__(self, files: RollingParquet, warn: Callable[[str], None]) -> None:
-        """Write to files; ``warn`` receives messages."""
+    def __init__(
+        self,
+        files: RollingParquet,
+        warn: Callable[[str], None],
+        change: Callable[[RowBlock], RowBlock] | None = None,
+    ) -> None:
+        """Write to files what ``change`` makes of rows; ``warn`` receives messages."""
         self._files = files
+        self._change = change
         super().__init__(WriteFailures("rows", files.target, warn, lambda: files.files))
 
     def add(self, rows: RowBlock, now_ns: int) -> None:
         """Write rows."""
+        rows = rows if self._change is None else self._change(rows)
         # In two steps: if finishing the old file fails, the new rows are not lost with it.
         self._attempt(lambda: self._files.tick(now_ns, self._clock_ns))
         self._attempt(lambda: self._files.add(rows, now_ns, self._clock_ns))

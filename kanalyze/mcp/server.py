@@ -19,7 +19,7 @@ from pydantic import Field
 from kanalyze.errors import UsageError
 from kanalyze.mcp.workbench import without_principals
 from kanalyze.queries.findings import finding_kinds
-from kanalyze.spec.filters import FILTERS
+from kanalyze.spec.filters import BY_NAMES, FILTERS
 from kanalyze.spec.rows.tables import SQL_TABLES
 from kanalyze.version import __version__
 
@@ -71,6 +71,8 @@ def _with_filters(tool: Callable[..., str]) -> Callable[..., str]:
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("captures", kind, default=[], annotation=_Captures)]
     for name, each in FILTERS.items():
+        if name in BY_NAMES:  # the tools have no names of addresses
+            continue
         field = Field(description=each.meaning)
         annotation: Any = Annotated[list[str], field]
         default: Any = []

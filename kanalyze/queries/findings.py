@@ -59,6 +59,7 @@ __all__ = [
     "findings_of",
     "kind_of_finding",
     "search",
+    "search_rows",
     "told",
     "unfiltered_only",
     "with_earlier",
@@ -162,6 +163,8 @@ class Finding(NamedTuple):
     """Sections of the report for people that show more of it."""
     cause: Cause | None = None
     """The finding that explains it; None if it has no known cause."""
+    first_capture: str | None = None
+    """The capture of the first packet; None if there is none, or it is unknown."""
     short_name: str = ""
     """Its name for ``--finding``: its kind, and its place if there are several of the kind; empty
     if its query does not say which rows it means."""
@@ -225,6 +228,27 @@ def search(
         except UsageError as error:
             failed.add("finding", kind.query.name, error)
     return told(findings, searched)
+
+
+def search_rows(
+    database: QueryEngine,
+    kinds: Iterable[FindingKind],
+    conditions: Mapping[str, Any],
+    failed: FailedQueries,
+) -> tuple[list[Finding], list[str]]:
+    """Return the findings of rows that a filter selects, and the kinds not searched for.
+
+    Args:
+        database: see :func:`findings_of`.
+        kinds: the kinds to search for.
+        conditions: the filter of the rows.
+        failed: kinds whose query fails are added.
+    """
+    chosen = list(kinds)
+    searched = [kind for kind in chosen if not unfiltered_only(kind, conditions)]
+    queries = promising(database, asked_for(database, searched))
+    found = search(database, [kind for kind in searched if kind.query in queries], failed)
+    return found, [kind.query.name for kind in chosen if kind not in searched]
 
 
 def with_earlier(

@@ -1,6 +1,6 @@
 """Names of addresses in a database: two tables, and queries whose tables have names as columns.
 
-In: :class:`~kanalyze.queries.names.AddressNames`, a filled database, queries of users. Out: queries
+In: :class:`~kanalyze.tables.names.AddressNames`, a filled database, queries of users. Out: queries
 in which tables have :data:`~kanalyze.spec.rows.names.NAME_COLUMNS`.
 """
 
@@ -10,15 +10,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.queries.files import words_of
-from kanalyze.queries.names import BrokerFact
 from kanalyze.spec.rows.names import BROKER_COLUMNS, NAMED_TABLES
+from kanalyze.tables.names import BrokerFact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import duckdb
 
-    from kanalyze.queries.names import AddressNames
+    from kanalyze.tables.names import AddressNames
 
 __all__ = ["NameTables", "names_brokers", "with_names"]
 

@@ -25,8 +25,9 @@ from kanalyze.queries.findings import (
     with_earlier,
     with_thresholds,
 )
+from kanalyze.queries.first_packets import with_captures
 from kanalyze.queries.named_findings import with_commands
-from kanalyze.spec.report import TABLES
+from kanalyze.spec.report import MOST_VERSIONS, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -102,6 +103,7 @@ def report_with_findings(
         report = _report_of(sums, quality, conditions or {}, parameters, queries, database)
     failed = FailedQueries()
     findings = search(database, [kind for kind in searched if kind.query in queries], failed)
+    findings = with_captures(findings, database, quality.captures, failed)
     shown = with_commands(findings, searched, conditions or {})
     report["findings"] = [finding.to_dict() for finding in with_earlier(shown, earlier, searched)]
     if not_searched:
@@ -242,6 +244,7 @@ def _makers(most_keys: int) -> dict[str, tuple[Callable[..., _Lines], *tuple[str
     return {
         "apis": (_apis, "apis", "api_versions"),
         "clients": (_clients, "clients", "client_identities"),
+        "inventory": (_each(_spoken), "inventory"),
         "topics": (partial(_topics, most_keys), "topics"),
         "brokers": (_each(_broker), "brokers"),
         "tls": (_each(_broker), "tls"),
@@ -356,6 +359,23 @@ def _software(identity: Mapping[str, Any]) -> str | None:
     name = identity["client_software_name"]
     version = identity["client_software_version"] or ""
     return None if name is None else f"{name} {version}".strip()
+
+
+def _spoken(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a client with bounded lists of what it speaks."""
+    lists = ("versions", "refused", "kafka_4_refuses")
+    single = {name: line[name] for name in ("traffic", "client_id", "client_ip", "principal")}
+    return {
+        **bounded_line(single),
+        "software": bounded_text(_software(line) or "") or None,
+        "requests": line["requests"],
+        "errors": line["errors"],
+        **{
+            key: value
+            for name in lists
+            for key, value in _texts(name, line[name], MOST_VERSIONS).items()
+        },
+    }
 
 
 def _texts(name: str, texts: Iterable[str | None], most: int) -> dict[str, Any]:

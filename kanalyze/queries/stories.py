@@ -6,7 +6,9 @@ behind it.
 
 A line ``caused by NAME: CONCERNS`` in the comment of a query says that a finding of the kind
 ``NAME`` explains one of this kind if it began before, and if both have the same concerns (none: the
-time is enough). A finding has one cause, the most severe.
+time is enough; ``machine`` is the address of the broker, whatever the port, or else of the client).
+With ``if CONCERN = VALUE`` behind it, that is so for findings of this kind with such a concern. A
+finding has one cause, the most severe.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cause", "CauseRule", "cause_rules", "in_stories"]
 
-_RULE = re.compile(r"^caused by (\w+)(?:: ([a-z_ ]+))?$", re.MULTILINE)
+_RULE = re.compile(r"^caused by (\w+)(?:: ([a-z_ ]+?))?(?: if (\w+) = (\w+))?$", re.MULTILINE)
 _BEFORE_NS = 5_000_000_000
 """A cause may be seen this long after its first effect: clients notice at different times."""
 _AFTER_NS = 60_000_000_000
@@ -35,6 +37,8 @@ class CauseRule(NamedTuple):
     """The kind of the cause."""
     same: tuple[str, ...]
     """The concerns that both have, and that are equal."""
+    only: tuple[str, str] | None
+    """A concern of the effect, and its value; None if there is no such condition."""
 
 
 class Cause(NamedTuple):
@@ -67,7 +71,10 @@ _FindingT = TypeVar("_FindingT", bound=_Finding)
 
 def cause_rules(description: str) -> tuple[CauseRule, ...]:
     """Return the rules in the comment of a query."""
-    return tuple(CauseRule(name, tuple(same.split())) for name, same in _RULE.findall(description))
+    return tuple(
+        CauseRule(name, tuple(same.split()), (concern, value) if concern else None)
+        for name, same, concern, value in _RULE.findall(description)
+    )
 
 
 def in_stories(
@@ -128,13 +135,26 @@ def _explains(cause: _Finding, effect: _Finding, rule: CauseRule) -> bool:
     began_ns, ended_ns, effect_ns = cause.first_time_ns, cause.last_time_ns, effect.first_time_ns
     if began_ns is None or ended_ns is None or effect_ns is None:
         return False
+    if rule.only is not None and _concern(effect, rule.only[0]) != rule.only[1]:
+        return False
     is_in_time = began_ns - _BEFORE_NS <= effect_ns <= ended_ns + _AFTER_NS
     return is_in_time and all(_are_same(cause, effect, name) for name in rule.same)
 
 
 def _are_same(cause: _Finding, effect: _Finding, concern: str) -> bool:
-    value: Any = cause.concerns.get(concern)
-    return value is not None and value == effect.concerns.get(concern)
+    value = _concern(cause, concern)
+    return value is not None and value == _concern(effect, concern)
+
+
+def _concern(finding: _Finding, name: str) -> Any:
+    concerns = finding.concerns
+    if name == "machine":
+        return (
+            concerns["broker"].rpartition(":")[0]
+            if "broker" in concerns
+            else concerns.get("client_ip")
+        )
+    return concerns.get(name)
 
 
 def _told(

@@ -19,21 +19,32 @@ if TYPE_CHECKING:
 __all__ = ["answer_columns"]
 
 _MAX_ITEMS = 60
-_LEAST = 8
+_LEAST = 20
+"""Enough to tell most names apart, such as broker-1-fetcher-0 and broker-2-fetcher-0."""
 
 
-def answer_columns(names: Sequence[str], are_numbers: Sequence[bool]) -> tuple[ReadableColumn, ...]:
-    """Return the columns for rows that are tuples; columns of numbers are right-aligned."""
+def answer_columns(
+    names: Sequence[str], are_numbers: Sequence[bool], are_whole: Sequence[bool] | None = None
+) -> tuple[ReadableColumn, ...]:
+    """Return the columns for rows that are tuples; columns of numbers are right-aligned.
+
+    Titles and numbers are never cut, nor columns that ``are_whole``, and texts not to where they
+    say nothing: many columns take more than the width of a terminal.
+    """
     return tuple(
-        _column(index, name, is_number)
-        for index, (name, is_number) in enumerate(zip(names, are_numbers, strict=True))
+        _column(index, name, is_number, is_whole=is_number or is_whole)
+        for index, (name, is_number, is_whole) in enumerate(
+            zip(names, are_numbers, are_whole or are_numbers, strict=True)
+        )
     )
 
 
-def _column(index: int, name: str, is_number: bool) -> ReadableColumn:
-    least = None if is_number else _LEAST
+def _column(index: int, name: str, is_number: bool, *, is_whole: bool) -> ReadableColumn:
+    title = shown(name)
+    least = None if is_whole else max(_LEAST, len(title))
     return ReadableColumn(
-        TableColumn(shown(name), right=is_number, least=least), lambda line: _text(line[index])
+        TableColumn(title, right=is_number, least=least, narrowest=least or 0),
+        lambda line: _text(line[index]),
     )
 
 

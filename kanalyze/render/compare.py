@@ -9,15 +9,19 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
+from kanalyze.render.findings import found_lines, whom_texts
+from kanalyze.render.header import condition_text
 from kanalyze.render.layout import TableColumn
 from kanalyze.render.lines import Line, fitted_table, markdown_table, markdown_text
 from kanalyze.render.missing import failed_names, failed_texts
 from kanalyze.render.units import (
     MISSING,
+    ReportClock,
     bytes_text,
     captures_text,
     count_text,
@@ -78,6 +82,10 @@ def _lines(comparison: _Item, width: int, zone: Zone) -> Iterator[Line]:
         yield Line(text)
     yield Line()
     yield Line(head[-1], style="bold")
+    for title, lines in _findings(comparison, zone):
+        yield Line()
+        yield Line(title, style="bold red")
+        yield from lines
     for table in _tables(comparison):
         yield Line()
         yield Line(table.title, style=f"bold {table.style}".strip())
@@ -99,6 +107,8 @@ def compare_markdown(comparison: _Item, zone: Zone = UTC) -> str:
     *head, verdict = _head(comparison, zone)
     parts = ["# Comparison", *(f"- {markdown_text(text)}" for text in head)]
     parts += [f"\n**{markdown_text(verdict)}**"]
+    for title, lines in _findings(comparison, zone):
+        parts += [f"\n## {title}\n", *(f"- {markdown_text(line.plain.strip())}" for line in lines)]
     for table in _tables(comparison):
         parts += [f"\n## {markdown_text(table.title)}\n"]
         parts += markdown_table(table.columns, table.rows)
@@ -118,10 +128,7 @@ def _head(comparison: _Item, zone: Zone) -> Iterator[str]:
     yield f"B  {_side(comparison['b'], zone)}{_times_as_much(comparison)}"
     for name in ("a", "b"):
         if comparison[name]["filter"]:
-            conditions = "; ".join(
-                f"{key.replace('_', ' ')} {shown(str(value))}"
-                for key, value in comparison[name]["filter"].items()
-            )
+            conditions = "; ".join(starmap(condition_text, comparison[name]["filter"].items()))
             yield f"only requests of {name.upper()} that match: {conditions}"
     settings = comparison["settings"]
     times, least = _times(settings["at_least"]), duration_text(settings["least_ns"])
@@ -164,6 +171,29 @@ def _times_as_much(comparison: _Item) -> str:
     return f" ({_times(after / before)})" if before and after else ""
 
 
+def _findings(comparison: _Item, zone: Zone) -> Iterator[tuple[str, list[Line]]]:
+    """Yield a title and lines for the findings that only one side has."""
+    for name, side, title in (
+        ("new_findings", "b", "Found in B, not in A"),
+        ("gone_findings", "a", "Found in A, not in B"),
+    ):
+        if comparison[name]:
+            clock = ReportClock.of({"capture": comparison[side]}, zone)
+            has_files = len(comparison[side]["captures"] or ()) > 1
+            yield title, list(found_lines(comparison[name], clock, has_files=has_files))
+
+
+def _found(comparison: _Item) -> Iterator[str]:
+    """Yield how many findings only one side has, and the most severe of them."""
+    for name, kind in (("new_findings", "new finding"), ("gone_findings", "finding gone")):
+        findings = comparison[name]
+        if findings:
+            count = "" if len(findings) == 1 else f"{count_text(len(findings))} "
+            kinds = kind if len(findings) == 1 else kind.replace("finding", "findings")
+            first = ", ".join((findings[0]["title"], *whom_texts(findings[:1])))
+            yield f"{count}{kinds}: {first}" + (", ..." if len(findings) > 1 else "")
+
+
 def _verdict(comparison: _Item) -> str:
     words = [
         (len(comparison["fails_more"]), "fail more", "fails more"),
@@ -173,6 +203,7 @@ def _verdict(comparison: _Item) -> str:
         (len(_sure(comparison["new"])), "new", "new"),
         (len(_sure(comparison["gone"])), "gone", "gone"),
     ]
+    found = list(_found(comparison))
     differences = [f"{count} {one if count == 1 else many}" for count, many, one in words if count]
     others = [f"{comparison['alike']} alike"]
     if comparison["may_be_chance"]:
@@ -181,11 +212,13 @@ def _verdict(comparison: _Item) -> str:
         others.append(f"{len(comparison['too_few'])} with too few requests or too short a time")
     is_all = not failed_names(comparison, "comparison")
     if not comparison["judged"]:
-        differences.append("nothing certain, because too short to judge")
-    nothing = "no difference" if is_all else "no difference in what could be compared"
+        nothing = "nothing else" if found or differences else "nothing"
+        differences.append(f"{nothing} certain, because too short to judge")
+    nothing = "no other difference" if found else "no difference"
+    nothing += "" if is_all else " in what could be compared"
     largest = [_figure(line) for line in _largest(comparison["too_few"])[:_MOST_IN_VERDICT]]
     most = f"; the largest differences of these: {', '.join(largest)}" if largest else ""
-    return f"{', '.join(differences) or nothing}; {', '.join(others)}{most}"
+    return "; ".join([*found, ", ".join(differences) or nothing, f"{', '.join(others)}{most}"])
 
 
 def _largest(too_few: Sequence[_Item]) -> list[_Item]:

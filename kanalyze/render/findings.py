@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
+from kanalyze.common.zones import UTC
 from kanalyze.render.lines import Line
 from kanalyze.render.missing import failed_names
-from kanalyze.render.units import UTC_CLOCK, ReportClock, count_text, listed, shown
+from kanalyze.render.units import UTC_CLOCK, ReportClock, count_text, listed, moment_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kanalyze.common.zones import Zone
 
 __all__ = [
     "CONCERNS",
@@ -27,8 +30,10 @@ __all__ = [
     "depths_of",
     "finding_groups",
     "finding_lines",
+    "found_lines",
     "left_out_text",
     "no_findings_text",
+    "packet_text",
     "story_lines",
     "title_of",
     "whom_texts",
@@ -47,6 +52,7 @@ CONCERNS = {
 _MAX_OF_A_KIND, _MOST_NAMES = 3, 3
 _TEXT_LIMIT = 300
 _COMMAND_LIMIT = 1000
+_FILE_LIMIT = 200
 _CAPTURES_LIMIT = 300
 """Number of characters of the names of captures in a command."""
 
@@ -139,12 +145,21 @@ def confidence_text(sure: str) -> str:
     return f"{level} ({reason.rstrip('.')})" if reason else level
 
 
-def left_out_text(report: Mapping[str, Any]) -> str | None:
-    """Return the kinds of findings that were not searched for, and why; None if there are none."""
+def left_out_text(report: Mapping[str, Any], zone: Zone = UTC) -> str | None:
+    """Return what was not searched for findings, kinds and requests; None if everything was."""
+    texts = []
     names = [shown(name) for name in report.get("findings_left_out", ())]
-    if not names:
-        return None
-    return f"not searched for, because they need all rows: {', '.join(names)}"
+    if names:
+        texts.append(f"not searched for, because they need all rows: {', '.join(names)}")
+    span = report.get("findings_span")
+    if span is not None:
+        first_ns, last_ns = span["first_time_ns"], span["last_time_ns"]
+        searched = [moment_text(time_ns, zone)[:19] for time_ns in (first_ns, last_ns)]
+        texts.append(
+            f"searched in requests of {' to '.join(searched)} {zone.short_label(last_ns)}; "
+            "findings before are those of earlier runs"
+        )
+    return "; ".join(texts) or None
 
 
 def no_findings_text(report: Mapping[str, Any]) -> str:
@@ -197,6 +212,14 @@ def story_lines(findings: Sequence[dict[str, Any]], clock: ReportClock) -> Itera
             yield Line(f"{group.title}: {group.examples[0][0]}", style="red")
 
 
+def found_lines(
+    findings: Sequence[dict[str, Any]], clock: ReportClock, *, has_files: bool
+) -> Iterator[Line]:
+    """Yield the title and the figures of the first finding of each kind, and nothing else."""
+    for group in finding_groups(findings, (), clock, 1, has_files=has_files):
+        yield from _in_short(group)
+
+
 def _whole(group: FindingGroup) -> Iterator[Line]:
     """Yield all lines of findings of a kind: what was seen, why it matters, how sure, repair."""
     indent = "  " * group.depth
@@ -228,10 +251,7 @@ def _more_text(group: FindingGroup) -> str:
 
 
 def _figures(finding: dict[str, Any], clock: ReportClock, *, has_files: bool) -> str:
-    """Return the figures of a finding, whom it concerns, and since and until when.
-
-    Of several captures, the number of a packet does not say which packet it is.
-    """
+    """Return the figures of a finding, whom it concerns, and since and until when."""
     text = finding["what"]
     whom = [
         f"{CONCERNS[name]} {shown(str(value))}"
@@ -241,9 +261,21 @@ def _figures(finding: dict[str, Any], clock: ReportClock, *, has_files: bool) ->
     parts = [shown(text, _TEXT_LIMIT), *whom]
     if finding["first_time_ns"] is not None:
         parts.append(_span_text(finding["first_time_ns"], finding["last_time_ns"], clock))
-    if finding["first_packet"] is not None and not has_files:
-        parts.append(f"packet {finding['first_packet']}")
+    packet = packet_text(finding, has_files=has_files)
+    if packet is not None:
+        parts.append(packet)
     return "; ".join(parts)
+
+
+def packet_text(finding: Mapping[str, Any], *, has_files: bool) -> str | None:
+    """Return which packet a finding begins in; None if that is unknown.
+
+    ``has_files`` says whether there are several captures, of which the number says too little.
+    """
+    number, capture = finding["first_packet"], finding.get("first_capture")
+    if number is None or (has_files and capture is None):
+        return None
+    return f"packet {number} of {shown(capture, _FILE_LIMIT)}" if has_files else f"packet {number}"
 
 
 def _span_text(first_ns: int, last_ns: int | None, clock: ReportClock) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "brief_header_lines",
+    "condition_text",
     "discarded_texts",
     "header_lines",
     "refused_texts",
@@ -181,13 +182,14 @@ def _conditions(conditions: dict[str, Any]) -> Iterator[Line]:
     """Yield the filter, so that readers do not take the report for all of the capture."""
     if not conditions:
         return
-    texts = [_condition(name, value) for name, value in conditions.items()]
+    texts = [condition_text(name, value) for name, value in conditions.items()]
     yield Line(f"only requests that match: {'; '.join(texts)}", style="bold")
 
 
-def _condition(name: str, value: Any) -> str:
+def condition_text(name: str, value: Any) -> str:
+    """Return a condition of a filter, such as ``API Produce or Fetch``."""
     if name == "saved":
-        return f"as saved: {'; '.join(_condition(*item) for item in value.items())}"
+        return f"as saved: {'; '.join(condition_text(*item) for item in value.items())}"
     if value is True:
         return _CONDITIONS[name]
     if name == "slower_than_ns":

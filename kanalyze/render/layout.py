@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GAP",
+    "NARROWEST",
     "TableColumn",
     "bar_lines",
     "cell_width",
@@ -32,7 +33,7 @@ __all__ = [
 GAP = 2
 """Spaces between columns."""
 
-_NARROWEST = 8
+NARROWEST = 8
 _LEAST_SPACES = 3
 """Spaces in the shortest sentence; names have fewer."""
 _NUMBER = re.compile(r"\bv?\d[\d.,]*(?<=\d)", re.ASCII)
@@ -50,7 +51,7 @@ class TableColumn(NamedTuple):
     """0 if the column is always shown. Other columns are left out, the highest rank first."""
     may_have_ids: bool = False
     """Whether cells may begin with the id of a topic, which is of use only whole."""
-    narrowest: int = _NARROWEST
+    narrowest: int = NARROWEST
     """Width to which the column may be cut after others were left out."""
 
 

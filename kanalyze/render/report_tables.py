@@ -111,6 +111,10 @@ def _is_shown(
     match column.when:
         case "any":
             return any(_value(line, column.field) not in (0, []) for line in lines)
+        case "known":
+            return any(_value(line, column.field) is not None for line in lines)
+        case "several kinds":
+            return len({_value(line, column.field) for line in lines}) > 1
         case "several":
             return len({_FORMS[column.form](line) for line in lines}) > 1
         case "files":
@@ -231,7 +235,9 @@ _FORMS: Mapping[str, Callable[[Item], str]] = {
     "api and version": lambda item: (
         f"{api_text(item['api_name'], item['api_key'])} v{item['api_version']}"
     ),
-    "endpoint": lambda item: str(Endpoint(item["broker_ip"], item["broker_port"])),
+    "endpoint": lambda item: (
+        item.get("broker") or str(Endpoint(item["broker_ip"], item["broker_port"]))
+    ),
     "error": lambda item: f"{shown(item['error_name'])} {item['error_code']}",
     "largest part": lambda item: ", ".join(_large_parts(item)[:1]) or MISSING,
     "other parts": lambda item: ", ".join(_large_parts(item)[1:]) or MISSING,

@@ -17,6 +17,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
 from kanalyze.render.layout import (
     GAP,
+    NARROWEST,
     TableColumn,
     fitted,
     natural_widths,
@@ -40,7 +41,7 @@ from kanalyze.render.units import (
 from kanalyze.tables.columns.block import BUFFERED_BYTES, bytes_of_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
@@ -62,6 +63,7 @@ __all__ = [
     "record_columns",
     "record_status",
     "text_column",
+    "with_name_columns",
 ]
 
 _SAMPLE_ROWS = 1000
@@ -95,11 +97,14 @@ def text_column(
     cell: str | _Cell,
     *,
     least: int | None = None,
+    narrowest: int = NARROWEST,
     rank: int = 0,
     may_have_ids: bool = False,
 ) -> ReadableColumn:
     """Return a column of texts: of the field ``cell``, escaped, or of what it returns for a row."""
-    layout = TableColumn(title, least=least, rank=rank, may_have_ids=may_have_ids)
+    layout = TableColumn(
+        title, least=least, narrowest=narrowest, rank=rank, may_have_ids=may_have_ids
+    )
     if callable(cell):
         return ReadableColumn(layout, cell)
     pick = attrgetter(cell)
@@ -314,7 +319,8 @@ READABLE: tuple[ReadableColumn, ...] = (
     time_column("time", _time, _exact),
     text_column("client", "client_id", least=8),
     text_column("from", lambda row: row.client_ip, least=9, rank=4),
-    text_column("API", _api, least=10),
+    # Wide enough for OffsetCommit v9 and OffsetFetch v9.
+    text_column("API", _api, least=15, narrowest=13),
     number_column("latency", _latency),
     number_column("sent", "request_bytes", bytes_text, rank=2),
     number_column("received", "response_bytes", bytes_text, rank=2),
@@ -328,6 +334,15 @@ READABLE: tuple[ReadableColumn, ...] = (
     _file_column(rank=1),
 )
 """Columns of requests for people."""
+
+
+def with_name_columns(style: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of :class:`RowTable` with columns of the names of addresses."""
+    names = [
+        text_column(name.replace("_", " "), name, least=8, rank=5)
+        for name in ("client_name", "broker_name")
+    ]
+    return {**style, "readable": (*style.get("readable", READABLE), *names)}
 
 
 # -- columns of the row contract ------------------------------------------------------------------

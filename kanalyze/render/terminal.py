@@ -124,7 +124,12 @@ def brief_lines(summary: _Item, width: int, zone: Zone = UTC) -> Iterator[Line]:
     if len(stories) > room:
         left_out = len(stories) - room + 1
         stories[room - 1 :] = [Line(f"and {counted(left_out, 'other finding')}", style="dim")]
-    for line in (*head, *stories):
+    lines = [*head, *stories]
+    whole = _fitted(lines, width)
+    if len(whole) <= _BRIEF:
+        yield from whole
+        return
+    for line in lines:
         cut = line.cut(width)
         cut.rstrip()
         yield cut
@@ -181,7 +186,7 @@ def _findings(summary: _Item, order: TableOrder, most_stories: int | None = None
         yield from finding_lines(
             summary["findings"],
             captures if order.inputs is None else order.inputs,
-            left_out_text(summary),
+            left_out_text(summary, order.zone),
             no_findings_text(summary),
             most_stories,
             ReportClock.of(summary, order.zone),

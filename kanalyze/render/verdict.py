@@ -22,6 +22,9 @@ __all__ = ["Verdict", "verdict_of"]
 _CERTAIN = "certain"
 _BAD = 50
 """The severity of findings from which on something does not work."""
+_MOST_OTHERS = 2
+_OVER_NS = 2_000_000_000
+"""A fault is over if it was not seen for so long before the last packet."""
 
 
 class Verdict(NamedTuple):
@@ -37,7 +40,8 @@ def verdict_of(summary: Mapping[str, Any], zone: Zone = UTC) -> Verdict:
     findings, totals = summary.get("findings", []), summary["totals"]
     if findings:
         level = "bad" if findings[0]["severity"] >= _BAD else "warning"
-        return Verdict(_found(findings, ReportClock.of(summary, zone)), level)
+        end_ns = summary["capture"]["last_time_ns"]
+        return Verdict(_found(findings, ReportClock.of(summary, zone), end_ns), level)
     if totals is None or failed_names(summary, "finding"):
         return Verdict("nothing was found, but queries failed: see the warnings", "unknown")
     if not totals["rows"]:
@@ -45,8 +49,11 @@ def verdict_of(summary: Mapping[str, Any], zone: Zone = UTC) -> Verdict:
     return Verdict(f"nothing wrong was found in {counted(totals['requests'], 'request')}", "good")
 
 
-def _found(findings: Sequence[Mapping[str, Any]], clock: ReportClock) -> str:
-    """Return the title of the first kind of findings, since when, for whom; what else there is."""
+def _found(findings: Sequence[Mapping[str, Any]], clock: ReportClock, end_ns: int | None) -> str:
+    """Return the title of the first kind of findings, when, for whom; what else there is.
+
+    ``end_ns`` is the time of the last packet.
+    """
     roots: dict[str, list[Mapping[str, Any]]] = {}
     effects: dict[str, dict[str, None]] = {}
     root = ""
@@ -61,10 +68,31 @@ def _found(findings: Sequence[Mapping[str, Any]], clock: ReportClock) -> str:
     level = alike[0]["sure"].partition(":")[0].rstrip(".")
     if level != _CERTAIN:
         parts[0] += f" ({level})"
-    times = [each["first_time_ns"] for each in alike if each["first_time_ns"] is not None]
-    if times:
-        parts.append(f"since {clock.text(min(times))}")
+    when = _when(alike, clock, end_ns)
+    if when:
+        parts.append(when)
     text = ", ".join((*parts, *whom_texts(alike)))
     if name in effects:
         text += f"; it led to: {', '.join(effects[name])}"
-    return text + (f"; and {counted(len(others), 'other finding')}" if others else "")
+    if not others:
+        return text
+    titles = [of_kind[0]["title"] for _, of_kind in others]
+    return f"{text}; also: {'; '.join(titles[:_MOST_OTHERS])}" + (
+        f"; and {counted(len(titles) - _MOST_OTHERS, 'other finding')}"
+        if len(titles) > _MOST_OTHERS
+        else ""
+    )
+
+
+def _when(findings: Sequence[Mapping[str, Any]], clock: ReportClock, end_ns: int | None) -> str:
+    """Return since when findings are there, and until when if it was over before the capture."""
+    first = [each["first_time_ns"] for each in findings if each["first_time_ns"] is not None]
+    if not first:
+        return ""
+    last = [each["last_time_ns"] for each in findings if each["last_time_ns"] is not None]
+    begin_ns, last_ns = min(first), max(last, default=None)
+    if last_ns == begin_ns:
+        return f"at {clock.text(begin_ns)}"
+    if last_ns is None or end_ns is None or end_ns - last_ns < _OVER_NS:
+        return f"since {clock.text(begin_ns)}"
+    return f"since {clock.text(begin_ns)} until {clock.text(last_ns)}"

@@ -318,6 +318,9 @@ def _record_reader(context: RunContext) -> RecordReader:
 class RowSource:
     """A source of rows, such as an analysis of captures or of saved files."""
 
+    is_saved = False
+    """Whether all rows are known before they are read."""
+
     def batches(self) -> Iterator[RowBlock]:
         """Return rows of requests by column, in blocks."""
         raise NotImplementedError

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kanalyze.spark.answers import sql
     from kanalyze.spark.functions import (
         Archive,
         anomalies,
@@ -48,30 +49,22 @@ __all__ = [
     "records",
     "register",
     "requests",
+    "sql",
 ]
 
 _MODULE_OF = {
-    "Archive": "kanalyze.spark.functions",
     "KanalyzeDataSource": "kanalyze.spark.source.datasource",
-    "anomalies": "kanalyze.spark.functions",
-    "changes": "kanalyze.spark.functions",
-    "connections": "kanalyze.spark.functions",
-    "groups": "kanalyze.spark.functions",
-    "metadata": "kanalyze.spark.functions",
-    "open_archive": "kanalyze.spark.functions",
-    "open_packets": "kanalyze.spark.functions",
-    "records": "kanalyze.spark.functions",
     "register": "kanalyze.spark.source.datasource",
-    "requests": "kanalyze.spark.functions",
+    "sql": "kanalyze.spark.answers",
 }
-"""The module of each public name."""
+"""The modules of public names; of the others it is ``kanalyze.spark.functions``."""
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use: Spark need not be installed to import the package."""
-    module = _MODULE_OF.get(name)
-    if module is None:
+    if name not in __all__:
         raise AttributeError(f"module 'kanalyze.spark' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(module), name)
+    module = importlib.import_module(_MODULE_OF.get(name, "kanalyze.spark.functions"))
+    return getattr(module, name)

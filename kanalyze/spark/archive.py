@@ -28,6 +28,7 @@ from kanalyze.batch.archive.blocks import (
     CONTROL_FIELDS,
     READ_SCHEMA,
     control_row,
+    dump_report,
     files_row,
     from_arrow_stream,
     load_report,
@@ -77,11 +78,11 @@ __all__ = [
     "RebuiltConnections",
     "YieldedRows",
     "anomaly_table",
-    "each_in_a_task",
     "frame_of_anomalies",
     "new_block_folder",
     "read_captures",
     "read_packets",
+    "results_of_tasks",
     "write_anomalies_of_packets",
 ]
 
@@ -159,6 +160,7 @@ class YieldedRows:
 
 
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 
 
@@ -298,6 +300,10 @@ class RebuiltConnections:
         streams = self._rows_and_reports.where(F.col("_kind") == (kind or name)).select("_data")
         return streams.mapInArrow(Work(partial(_from_streams, columns)), spark_schema(columns))
 
+    def others(self) -> dict[str, DataFrame]:
+        """Return the rows of the other tables that the job makes, without anomalies, by name."""
+        return {name: self.table(name) for name in sorted(self.job.others - {"anomalies"})}
+
     def close(self) -> None:
         """Remove the rows from Spark's cache."""
         self._rows_and_reports.unpersist()
@@ -368,7 +374,7 @@ def read_captures(
         def read_group(group: Sequence[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
             return _as_batches(read_splits(job, group))
 
-        rows = each_in_a_task(spark, read_group, groups, READ_SCHEMA)
+        rows = _each_in_a_task(spark, read_group, groups, READ_SCHEMA)
         told.append(rows.persist(_STORAGE_LEVEL))
         new = _reports(told[-1])
         reports.groups.extend(new.groups)
@@ -403,7 +409,7 @@ def _as_batches(rows: Iterable[ReadRow]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, schema=READ_SCHEMA)
 
 
-def each_in_a_task(
+def _each_in_a_task(
     spark: SparkSession,
     work: Callable[[_Item], Iterator[pa.RecordBatch]],
     items: Sequence[_Item],
@@ -418,6 +424,20 @@ def each_in_a_task(
 
     count = len(items)
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(Work(run), from_arrow_schema(schema))
+
+
+def results_of_tasks(
+    spark: SparkSession, work: Callable[[_Item], _Result], items: Sequence[_Item]
+) -> list[_Result]:
+    """Return what ``work`` returns for each item, in a task for each."""
+
+    def run(item: _Item) -> Iterator[pa.RecordBatch]:
+        yield control_row(pa.schema([]), "result", -1, dump_report(work(item)))
+
+    if not items:
+        return []
+    rows = _each_in_a_task(spark, run, items, pa.schema(CONTROL_FIELDS))
+    return [load_report(row[0]) for row in rows.select("_data").collect()]
 
 
 class _Reports(NamedTuple):

@@ -13,45 +13,35 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
-from kanalyze.batch.archive.blocks import (
-    CONTROL_FIELDS,
-    control_row,
-    files_row,
-    load_report,
-)
 from kanalyze.batch.archive.planning import TASKS_A_CORE
-from kanalyze.batch.archive.row_sink import add_anomalies
+from kanalyze.batch.archive.row_sink import StagedFile, staged
 from kanalyze.batch.archive.table_files import (
     OPEN_ANOMALIES,
     OPEN_CONNECTIONS,
-    TableFiles,
     columns_of,
     merge_files,
-    with_small_merged,
 )
 from kanalyze.batch.commit import STAGING
-from kanalyze.batch.engine import StagedFile, report_on_files
+from kanalyze.batch.engine import report_on_files
 from kanalyze.batch.shared_folder import SharedFolder, location_of
 from kanalyze.batch.sums import sums_of
 from kanalyze.capture.io.stores import arrow_url, is_url
 from kanalyze.errors import UsageError
 from kanalyze.render.units import bytes_text
+from kanalyze.spark.answers import driver_cores, report_on
 from kanalyze.spark.archive import (
     anomaly_table,
-    each_in_a_task,
     frame_of_anomalies,
     new_block_folder,
     read_captures,
+    results_of_tasks,
     write_anomalies_of_packets,
 )
 from kanalyze.spark.failures import failures_in_one_line
 from kanalyze.spark.hadoop_folder import HadoopFolder
-from kanalyze.spark.report import report_on
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spec.columns import with_times
 
@@ -61,7 +51,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
-    from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job
     from kanalyze.batch.commit import Folder
     from kanalyze.batch.engine import Past, ReportOptions, SavedConnections, TableFolders
@@ -79,9 +68,6 @@ _SMALL_BYTES: Final = 4_000_000_000
 """One machine reads this much in the time that Spark takes to start and to plan (docs/spark.md)."""
 _SMALL_LOCAL_BYTES: Final = 100_000_000_000
 """On one machine processes are faster at any size; up to this size users are advised so."""
-_MAX_ROWS_HERE: Final = 10_000_000
-"""Up to this many rows in files, the driver of a cluster makes the report by itself. DuckDB takes
-some 10 s for a million, in bounded memory; Spark takes a second or more to plan each query."""
 _BLOCKS: Final = "blocks"
 """Where segments are, in the staging folder, which is removed at the end of the run."""
 _STATES_SCHEMA: Final = "bucket int, data binary"
@@ -107,7 +93,6 @@ class SparkEngine:
         self._scratch = scratch
         self._warn = warn
         self._master = str(spark.sparkContext.master)
-        self._most_rows_here = most_rows_here(self._master)
         self._locations: dict[str, str | None] = {}
         self.cores: int = spark.sparkContext.defaultParallelism
         self._most_tasks = most_tasks(self.cores, spark.sparkContext.getConf().get(_DYNAMIC))
@@ -193,33 +178,22 @@ class SparkEngine:
         options: ReportOptions,
         past: Past | None,
     ) -> dict[str, Any]:
-        """Return the report on tables: by DuckDB here, or by Spark if there are many rows."""
+        """Return the report on tables; tasks hand over the rows that are only Spark's to read."""
         url = tables.out.url
         location = self.task_location(tables.out, "")
         if location is not None:
-            folder = SharedFolder(location)
-            max_rows = self._most_rows_here
-            if max_rows is None or _row_count(folder, tables.files) <= max_rows:
-                threads = self.cores if max_rows is None else 1
-                return report_on_files(
-                    folder, tables.files, quality, conditions, options, past, threads=threads
-                )
-        with failures_in_one_line():
-            frames = {
-                table: self._table(table, url, names) for table, names in tables.files.items()
-            }
-            return report_on(self._spark, frames, quality, conditions, options, past)
+            return report_on_files(
+                *(SharedFolder(location), tables.files, quality, conditions, options, past),
+                threads=min(self.cores, driver_cores()),
+            )
+        frames = {table: self._table(table, url, names) for table, names in tables.files.items()}
+        return report_on(frames, quality, conditions, options, past)
 
     def sum_up(self, location: str, groups: Sequence[Mapping[str, Sequence[str]]]) -> list[bytes]:
         """Sum up the rows of each group of files: one here, several in tasks."""
         if len(groups) == 1:
             return [sums_of(location, groups[0])]
-
-        def sum_up(group: Mapping[str, Sequence[str]]) -> Iterator[pa.RecordBatch]:
-            yield control_row(pa.schema([]), "sums", 0, sums_of(location, group))
-
-        rows = each_in_a_task(self._spark, sum_up, groups, pa.schema(CONTROL_FIELDS))
-        return [bytes(row[0]) for row in rows.select("_data").collect()]
+        return results_of_tasks(self._spark, partial(sums_of, location), groups)
 
     def _table(self, table: str, url: str, names: Sequence[str]) -> DataFrame:
         schema = spark_schema(columns_of(table))
@@ -282,16 +256,12 @@ class _SparkRows:
     def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:
         if self._job.staging is None:
             return self._staged_by_spark(out, more_anomalies)
-        files = TableFiles(self._job.staging)
-        keeps_open = self._job.keeps_open
-        add_anomalies(files, self._captured.read_summary, more_anomalies, keeps_open=keeps_open)
         written = [
-            *files.finish(),
             *write_anomalies_of_packets(self._captured, self._job.staging),
             *self._rebuilt.files,
         ]
-        whole = with_small_merged(written, partial(_merged, self._spark, self._job.staging))
-        return [StagedFile(file.table, file.name) for file in whole]
+        merge = partial(results_of_tasks, self._spark, partial(merge_files, self._job.staging))
+        return staged(self._job, self._captured.read_summary, more_anomalies, written, merge)
 
     def _staged_by_spark(
         self, out: Folder, more_anomalies: Sequence[AnomalyRow]
@@ -303,10 +273,7 @@ class _SparkRows:
         final = more_anomalies if self._job.keeps_open else [*more_anomalies, *retryable]
         tables = {
             "anomalies": anomaly_table(self._spark, self._captured, rebuilt, row_filter, final),
-            **{
-                name: rebuilt.table(name)
-                for name in ("connections", "groups", "metadata", "changes")
-            },
+            **rebuilt.others(),
         }
         if self._job.keeps_open:
             tables[OPEN_CONNECTIONS] = rebuilt.table("connections", OPEN_CONNECTIONS)
@@ -349,38 +316,6 @@ def most_tasks(cores: int, dynamic: str | None) -> int | None:
         dynamic: Spark's setting whether more may come.
     """
     return None if dynamic == "true" else TASKS_A_CORE * cores
-
-
-def _merged(
-    spark: SparkSession, location: str, groups: Sequence[Sequence[WrittenFile]]
-) -> list[WrittenFile]:
-    """Have tasks merge files, one for each group."""
-    if not groups:
-        return []
-
-    def merge(group: Sequence[WrittenFile]) -> Iterator[pa.RecordBatch]:
-        yield files_row([merge_files(location, group)])
-
-    rows = each_in_a_task(spark, merge, groups, pa.schema(CONTROL_FIELDS))
-    return [file for row in rows.select("_data").collect() for file in load_report(row[0])]
-
-
-def most_rows_here(master: str) -> int | None:
-    """Return up to how many rows the driver makes the report with DuckDB; None for no limit.
-
-    On one machine DuckDB always takes less time than Spark.
-    """
-    return None if master.startswith("local") else _MAX_ROWS_HERE
-
-
-def _row_count(folder: SharedFolder, files: Mapping[str, Sequence[str]]) -> int:
-    """Return the number of rows, from the footers of the files."""
-    count = 0
-    for names in files.values():
-        for name in names:
-            with folder.open_file(name) as file:
-                count += pq.read_metadata(file).num_rows
-    return count
 
 
 def _with_times(table: DataFrame, columns: Sequence[Column]) -> DataFrame:

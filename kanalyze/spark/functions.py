@@ -28,13 +28,13 @@ from kanalyze.batch.table_options import make_plan, option_texts
 from kanalyze.capture.io.stores import Stores
 from kanalyze.common.closing import ClosedAtEnd
 from kanalyze.errors import UsageError
+from kanalyze.spark.answers import report_on
 from kanalyze.spark.archive import (
     anomaly_table,
     new_block_folder,
     read_captures,
     read_packets,
 )
-from kanalyze.spark.report import report_on
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Archive(ClosedAtEnd):
         quality.merge(self._captured.read_summary.retryable_quality)
         quality.merge(rebuilt.summary.quality)
         conditions = rebuilt.job.plan.row_filter.conditions
-        return report_on(self._spark, self._tables_of(rebuilt), quality, conditions)
+        return report_on(self._tables_of(rebuilt), quality, conditions)
 
     def close(self) -> None:
         """Remove all from Spark's cache; DataFrames from here cannot be used after that."""
@@ -174,10 +174,7 @@ class Archive(ClosedAtEnd):
         retryable = self._captured.read_summary.retryable_rows
         return {
             "requests": rebuilt.rows,
-            **{
-                name: rebuilt.table(name)
-                for name in ("connections", "groups", "metadata", "changes")
-            },
+            **rebuilt.others(),
             "anomalies": anomaly_table(self._spark, self._captured, rebuilt, row_filter, retryable),
         }
 
@@ -239,7 +236,7 @@ def open_archive(
         UsageError: an option is invalid.
     """
     plan = make_plan(option_texts({**options, "table": "requests"}))
-    captures = [file.capture for file in find_files(paths, may_be_none=False)]
+    captures = [file.capture for file in find_files(paths, may_be_none=False).values()]
     most = most_readings(captures)
     cores = most if scratch is None else _CORES
     count = _valid_buckets(buckets_for(captures, cores) if buckets is None else buckets)
@@ -308,44 +305,37 @@ def requests(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     Raises:
         CaptureError, UsageError: see :func:`open_archive`.
     """
-    archive, table_options = _open(spark, paths, options)
-    return archive.requests(**table_options)
+    return _table(spark, "requests", paths, options)
 
 
 def connections(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the TCP connections in captures; otherwise as :func:`requests`."""
-    archive, table_options = _open(spark, paths, options)
-    return archive.connections(**table_options)
+    return _table(spark, "connections", paths, options)
 
 
 def anomalies(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the anomalies in captures; otherwise like :func:`requests`."""
-    archive, table_options = _open(spark, paths, options)
-    return archive.anomalies(**table_options)
+    return _table(spark, "anomalies", paths, options)
 
 
 def groups(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the events of consumer groups; otherwise like :func:`requests`."""
-    archive, table_options = _open(spark, paths, options)
-    return archive.groups(**table_options)
+    return _table(spark, "groups", paths, options)
 
 
 def metadata(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return brokers, leaders and coordinators; otherwise like :func:`requests`."""
-    archive, table_options = _open(spark, paths, options)
-    return archive.metadata(**table_options)
+    return _table(spark, "metadata", paths, options)
 
 
 def changes(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return what administrators' requests ask for; otherwise like :func:`requests`."""
-    archive, table_options = _open(spark, paths, options)
-    return archive.changes(**table_options)
+    return _table(spark, "changes", paths, options)
 
 
 def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return the records in Produce and Fetch; otherwise like :func:`requests`."""
-    archive, table_options = _open(spark, paths, options, payload=True)
-    return archive.records(**table_options)
+    return _table(spark, "records", paths, options)
 
 
 _READ_OPTIONS: Final = frozenset(
@@ -364,12 +354,14 @@ _READ_OPTIONS: Final = frozenset(
 """Options of :func:`open_archive`; the other options select rows."""
 
 
-def _open(
-    spark: SparkSession, paths: tuple[str, ...], options: dict[str, Any], *, payload: bool = False
-) -> tuple[Archive, dict[str, Any]]:
-    """Open an archive; return it, and the options that select rows of its table."""
+def _table(
+    spark: SparkSession, table: str, paths: tuple[str, ...], options: dict[str, Any]
+) -> DataFrame:
+    """Open an archive, and return a table of it, which has the method of this name."""
     read_options = {name: options.pop(name) for name in _READ_OPTIONS & options.keys()}
-    return open_archive(spark, *paths, payload=payload, **read_options), options
+    archive = open_archive(spark, *paths, payload=table == "records", **read_options)
+    frame: DataFrame = getattr(archive, table)(**options)
+    return frame
 
 
 def _block_folder(scratch: str) -> str:

@@ -87,8 +87,9 @@ examples:
 """
 
 _SAVE_EXAMPLES = """\
-requests, connections, anomalies, report, compare and sql read the file in place of the captures,
-with the same result. It is a DuckDB database, which DuckDB can open too.
+requests, connections, anomalies, report, compare, flows and sql read the file in place of the
+captures, with the same result; records, decode and extract need the captures. It is a DuckDB
+database, which DuckDB 1.1 and later open too.
 
 examples:
   kanalyze save -o before.duckdb captures/
@@ -101,13 +102,16 @@ _SQL_EXAMPLES = """\
 The tables are requests, connections, anomalies, groups, metadata, changes, client_metrics,
 records and capture_quality; the views partitions and errors have one line for each entry of
 those lists of requests, flows sums them up by client and topic, lag has how far consumer groups
-are behind, and replication what brokers copy from each other. SQL is DuckDB's.
+are behind, and replication what brokers copy from each other. SQL is DuckDB's. Without a query,
+on a terminal, the command reads the captures once and asks for queries.
 
 examples:
+  kanalyze sql broker.pcap
   kanalyze sql broker.pcap "SELECT client_id, count(*) FROM requests GROUP BY ALL"
   kanalyze sql --list
   kanalyze sql --tables
   kanalyze sql --query rebalances captures/
+  kanalyze sql --query latency_by_client /tables/kafka    # what kanalyze batch wrote
   kanalyze sql -o slow.parquet broker.pcap "FROM requests WHERE latency_ns > 1e9"
 """
 
@@ -127,8 +131,9 @@ examples:
 _COMPARE_EXAMPLES = """\
 A is before, B is after. Each is a capture, a folder of captures, a glob in quotes, a file that save
 wrote, or a file that report --json wrote. Latencies, shares of failed requests and rates are
-compared: by API, and by client, topic and broker within an API. Differences between reports are not
-tested for chance, because a report does not say how its counts vary over time.
+compared: by API, and by client, topic and broker within an API. Findings are compared too: which of
+them only B has, and which only A. Differences between reports are not tested for chance, because a
+report does not say how its counts vary over time.
 
 A difference is listed if it reaches --at-least and --least-ms (or --least-percent) and is unlikely
 to be chance. To test for chance, both captures are divided into slices of time of the same length
@@ -233,7 +238,7 @@ examples:
 
 # -- options of several commands ------------------------------------------------------------------
 
-FAIL_ON = ("slower", "errors", "new", "gone", "any")
+FAIL_ON = ("findings", "slower", "errors", "new", "gone", "any")
 
 _OUTPUT_FILE: Group = {"-o, --output FILE": "output file (default: standard output)"}
 _COLUMNS: Group = {
@@ -266,8 +271,8 @@ _FINDINGS: Group = {
 _NAMES: Group = {
     "--names FILE ...": "names of addresses: a hosts file; CSV (address,name,app,zone,since,until "
     "in its first line); the output of kubectl get pods,services,nodes -A -o json; or a pcapng "
-    "file. Tables get the columns client_name, client_app, client_zone, broker_name, broker_id, "
-    "broker_zone",
+    "file. Rows get the columns client_name, client_app, client_zone, broker_name, broker_id, "
+    "broker_zone, and reports have names beside addresses",
 }
 _REPORT: Group = {
     "--sections NAME,...": "for text and md: show these sections, such as apis,over_time, or all "
@@ -275,8 +280,9 @@ _REPORT: Group = {
     "--brief": "for text: at most ten lines",
     f"--sort {{{','.join(SORTS)}}}": "for text and md: sort the lines of tables "
     "by this figure, in descending order; p50 and so on are latencies (default: the order in JSON)",
-    "--limit N": "for text and md: show at most N lines of each table (default: 5 to 40, depending "
-    "on the table). JSON has all lines, except for the slowest requests: 10, or N if N is larger",
+    "--limit LINES": "for text and md: show at most so many lines of each table, 0 for all "
+    "(default: 5 to 40, depending on the table). JSON has all lines, except for the slowest "
+    "requests: 10, or so many if that is more",
     "--json FILE": "also write the report as JSON; if FILE is -, write only JSON, to standard "
     "output",
     "--html FILE": "also write the report as an HTML page that works offline",
@@ -290,6 +296,10 @@ _CAPTURES_OR_PIPE: Group = {
     "CAPTURE ...": "a pcap or pcapng file, compressed or not, a folder, a glob, a URL of any of "
     "these, or - for standard input; several are read as one capture, in the order of time"
 }
+_SEND_SPANS = (
+    "send spans to this OpenTelemetry collector, such as http://localhost:4318, with the headers "
+    "in the variable OTEL_EXPORTER_OTLP_HEADERS"
+)
 _NO_PROGRESS: Group = {"--no-progress": "do not show progress on standard error"}
 _JOBS: Group = {
     "--jobs N": "number of processes for large files (default: number of cores); the result is the "
@@ -316,6 +326,7 @@ _LIMITS: Group = {
     "data is reported as an anomaly"
 }
 _SETTINGS: Mapping[str, Group] = {
+    "names": _NAMES,
     "Kafka": _KAFKA,
     "TLS": {"--keylog FILE ...": _KEY_LOG},
     "limits": _LIMITS,
@@ -335,20 +346,26 @@ _FILTERS_OF_REQUESTS = (
     "error",
     "errors",
 )
-_REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", "client_ip", "broker")
-_END_FILTERS = ("client_ip", "broker", "connection", "since", "until")
-_TIMES: Mapping[str, Group] = {
-    "times": {
-        "--tz NAME": "time zone of the times shown to people, and of --since and --until without "
-        "one, such as Europe/Berlin (default: that of this machine)",
+_OF_ENDS = ("client_ip", "client_app", "zone", "broker")
+_REQUEST_FILTERS: Group = group_of(*_FILTERS_OF_REQUESTS, "slower_than", *_OF_ENDS)
+_END_FILTERS = (*_OF_ENDS, "connection", "since", "until")
+_LOCAL = "that of this machine"
+
+
+def _times(default: str, and_of: str = ", and of --since and --until without one") -> Group:
+    return {
+        "--tz NAME": f"time zone of the times shown to people{and_of}, such as Europe/Berlin "
+        f"(default: {default})",
         "--utc": "the same as --tz UTC",
     }
-}
-_READING_UTC: Mapping[str, Group] = {
+
+
+_TIMES: Mapping[str, Group] = {"times": _times(_LOCAL)}
+_READING: Mapping[str, Group] = {
     **_SETTINGS,
     _FILTERS: {**_REQUEST_FILTERS, **group_of("since", "until")},
+    **_TIMES,
 }
-_READING: Mapping[str, Group] = {**_READING_UTC, **_TIMES}
 
 
 def _with_secrets(file: str) -> Group:
@@ -427,14 +444,18 @@ COMMANDS = {
         _REQUESTS_EXAMPLES,
         {
             **_OUTPUT_FILE,
-            "--format {table,csv,jsonl,parquet,perfetto}": "default: by the ending of FILE; table "
-            "on standard output; perfetto: a trace for ui.perfetto.dev and chrome://tracing",
+            "--format {table,csv,jsonl,parquet,perfetto,otlp}": "default: by the ending of FILE; "
+            "table on standard output; perfetto: a trace for ui.perfetto.dev and chrome://tracing; "
+            "otlp: spans of OpenTelemetry, as lines of JSON",
             **_COLUMNS,
             "--sort COLUMN": "sort rows by this column: largest numbers first, texts in "
             "alphabetical order; needs --limit",
             "--limit N": "write at most N rows",
             "--wireshark": "instead of rows, write the display filter that shows their packets in "
             "Wireshark; one filter for each capture",
+            "--otlp URL": f"instead of writing rows, {_SEND_SPANS}",
+            "--traceparent": "with spans: link them to those that traceparent headers of their "
+            "records name; reads all records",
             **_OF_FINDING,
             **_INPUT,
             **_JOBS,
@@ -507,7 +528,12 @@ COMMANDS = {
         "save the tables of captures to a file, to be read again",
         _SAVE_EXAMPLES,
         # No workers: they would change the order of connections and anomalies.
-        {"-o, --output FILE": "the database file", **_INPUT},
+        {
+            "-o, --output FILE": "the database file",
+            "--records": "also a line for each record, without key, value and headers: as many "
+            "lines as there are records",
+            **_INPUT,
+        },
         _READING,
         required="output",
     ),
@@ -520,12 +546,11 @@ COMMANDS = {
             "--tables": "list the tables, their columns and their meaning",
             "--param NAME=VALUE ...": "value of a parameter, written $NAME in SQL",
             "--queries DIR": "a folder with more queries, NAME.sql",
-            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
             "[CAPTURE ...]": f"{_CAPTURES_OR_PIPE['CAPTURE ...']}; then the query, if --query is "
-            "not given",
+            "not given; on a terminal a prompt asks for queries",
             **_NO_PROGRESS,
             **_JOBS,
         },
@@ -539,7 +564,6 @@ COMMANDS = {
             "principal, group_id, client_software_name, client_software_version, topic, topic_id, "
             "broker_ip, broker_port (default: traffic,client_id,group_id,direction,topic)",
             "--price FILE": "prices, as CSV: adds the column cost",
-            **_NAMES,
             **_OUTPUT_FILE,
             "--format {table,csv,jsonl,parquet}": "default: from the ending of FILE; table on "
             "standard output",
@@ -651,6 +675,7 @@ COMMANDS = {
                 "--keylog FILE ...": f"{_KEY_LOG}; the file may be created later, grow and be "
                 "replaced"
             },
+            "names": _NAMES,
             "Kafka, and limits": {
                 "--topic-ids FILE": "names of topics by id: lines of 'ID NAME', or a JSON object",
                 **_DEFINITIONS,
@@ -661,12 +686,14 @@ COMMANDS = {
                 "--format {view,jsonl,rows}": "view: on the terminal; jsonl: a line of rates per "
                 "interval; rows: a line per request (default: view on a terminal, else jsonl)",
                 "--interval SECONDS": "the interval of --format jsonl (default: 1)",
+                **_times(_LOCAL, ""),
                 "--json FILE": "also write the report at the end as JSON",
                 **_FINDINGS,
                 "--metrics [HOST:]PORT": "serve metrics for Prometheus; only on this machine, "
                 "unless HOST is given",
                 "--metrics-host NAME ...": "also accept requests for metrics to this host name, "
                 "besides HOST and the machine's own name",
+                "--otlp URL": f"also {_SEND_SPANS}",
             },
             "files": {
                 "--write DIR": "write rows to Parquet files in this folder",
@@ -697,7 +724,8 @@ COMMANDS = {
             **_FILES,
         },
         {
-            **{title: group for title, group in _READING_UTC.items() if title != "TLS"},
+            **{title: group for title, group in _READING.items() if title != "TLS"},
+            "times": _times("UTC"),
             "TLS": {
                 "--keylog PATH ...": "decrypt with the secrets of this file, folder or URL, which "
                 "all workers can reach, in the format of SSLKEYLOGFILE; the variable itself is not "
@@ -733,7 +761,13 @@ COMMANDS = {
                 "this size (default: 64M)",
             },
         },
-        defaults={"settle": 60.0, "follow": 60.0, "engine": "spark", "split_size": 64 << 20},
+        defaults={
+            "tz": "UTC",
+            "settle": 60.0,
+            "follow": 60.0,
+            "engine": "spark",
+            "split_size": 64 << 20,
+        },
         required="out",
     ),
     "mcp": Command(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.spec.fields import fields_of
-from kanalyze.spec.report import SHARED
+from kanalyze.spec.report import FINDING, SHARED
 
 if TYPE_CHECKING:
     from kanalyze.spec.fields import JsonField
@@ -66,6 +66,11 @@ new list what only B has
     - @presence something that only one side has
 gone list what only A has
     - @presence something that only one side has
+new_findings list findings of B that A does not have, whatever their figures are, the most severe \
+        first; empty if a side is a report without findings
+    - @finding one thing that is wrong
+gone_findings list findings of A that B does not have
+    - @finding one thing that is wrong
 alike count lines (an API, or a client, topic or broker of one) without a difference
 too_few list(one line) lines with too few requests to be compared
     ...identity
@@ -88,6 +93,7 @@ load list(the load of one API) the load of each API, most requests first
         - number? of 1; null: {_PER_REQUEST}
 limited bool whether lines were left out because there were too many
 ...failed_queries
+...names
 """
 _PARTS = f"""
 side object one side: the input and its time
@@ -149,4 +155,4 @@ def comparison_fields() -> tuple[JsonField, ...]:
 
 def comparison_parts() -> tuple[JsonField, ...]:
     """Return the objects that a comparison refers to as ``@side`` and so on."""
-    return fields_of(_PARTS, _SHARED)
+    return (*fields_of(_PARTS, _SHARED), FINDING)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kanalyze.spec.options import Option
 
-__all__ = ["FILTERS", "Filter", "group_of"]
+__all__ = ["BY_NAMES", "FILTERS", "Filter", "group_of"]
 
 _UTC = "ISO 8601, in UTC, with nanoseconds"
 
@@ -67,6 +67,19 @@ FILTERS = {
             "bytes look like",
             meaning="TCP ports of brokers",
         ),
+        Filter(
+            "--client-app GLOB ...",
+            "application of the client's address, as --names has it",
+            label="client application",
+            meaning="applications of clients, by the names of addresses; * and ? stand for any "
+            "text",
+        ),
+        Filter(
+            "--zone GLOB ...",
+            "zone of the client's address, as --names has it",
+            label="client zone",
+            meaning="zones of clients, by the names of addresses; * and ? stand for any text",
+        ),
         Filter("--topic GLOB ...", "topic", meaning="topics; * and ? stand for any text"),
         Filter(
             "--partition N ...",
@@ -96,7 +109,7 @@ FILTERS = {
         ),
         Filter(
             "--anomaly KIND ...",
-            "requests with an anomaly of this kind, such as malformed_body",
+            "requests with an anomaly of this kind, such as malformed_body, whatever their status",
             meaning="kinds of anomalies that requests have",
         ),
         Filter(
@@ -137,6 +150,9 @@ FILTERS = {
     )
 }
 """Filters by name, in the order of reports."""
+
+BY_NAMES = ("client_app", "zone")
+"""Filters that select by names of addresses."""
 
 
 def group_of(*names: str, rows: str = "requests") -> dict[str, str]:

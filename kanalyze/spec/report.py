@@ -20,6 +20,7 @@ __all__ = [
     "FINDING",
     "LATENCY_SUMMARY",
     "MOST_SECTIONS",
+    "MOST_VERSIONS",
     "OVER_TIME",
     "PARTS",
     "SECTIONS",
@@ -33,6 +34,8 @@ __all__ = [
     "report_fields",
 ]
 
+MOST_VERSIONS = 128
+"""Versions of APIs that are listed for one client."""
 _MANY, _SOME, _FEW = 40, 10, 5
 """Numbers of lines that a table shows: the table of APIs, the main tables, the other tables."""
 
@@ -53,9 +56,9 @@ class DeclaredColumn(NamedTuple):
     style: str = ""
     """A style such as ``bold``, or the name of a rule in ``render/report_tables.py``."""
     when: str = ""
-    """``any`` if the column is shown only if a line has something in it, ``several`` if lines
-    differ, ``files`` if there are several captures, ``wide`` or ``narrow`` if it depends on the
-    width of the terminal."""
+    """``any`` if the column is shown only if a line has something in it, ``known`` if a line has it
+    not null, ``several`` if forms, ``several kinds`` if fields of lines differ, ``files`` if there
+    are several captures, ``wide`` or ``narrow`` if it depends on the width of the terminal."""
 
 
 class DeclaredTable(NamedTuple):
@@ -166,6 +169,8 @@ SHARED = {
             client_ip? texts addresses or networks of clients
             broker? texts brokers, as IP or IP:PORT
             port? integers TCP ports of brokers
+            client_app? texts applications of clients, by the names of addresses
+            zone? texts zones of clients, by the names of addresses
             topic? texts topics; * and ? stand for any text
             partition? texts partitions, as N or TOPIC-N
             group? texts consumer groups; * and ? stand for any text
@@ -189,6 +194,13 @@ SHARED = {
             kind text(table|finding|page|comparison) what it is for
             name text its name
             reason text what the database said, in one line
+    """,
+    "names": """
+        names? map(one address) what is known of the addresses in it; missing without names of \
+            addresses
+            name text? of a pod, a host; null: unknown
+            app text? application; null: unknown
+            zone text? zone; null: unknown
     """,
     "part": """
         mean integer[ns]? mean; null: it was not measured for any of them
@@ -600,6 +612,39 @@ _CLIENT_APIS = DeclaredTable(
         _MAX._replace(rank=2),
     ),
 )
+_INVENTORY = DeclaredTable(
+    "inventory",
+    "each client with what it speaks, most requests first; then brokers and controllers",
+    f"""
+    traffic text(client|controller|replica) client; replica or controller: a broker or a controller
+    ...client_id
+    client_ip text its IP address
+    principal text? user that it authenticated as; null: none was seen
+    software text? name and version of its software; null: it does not send them
+    ...requests
+    versions texts each API and version with the number of requests, as in "Fetch v13: 120", \
+        sorted, the first {MOST_VERSIONS}
+    more_versions bool whether there are more
+    refused texts the same, of requests answered with UNSUPPORTED_VERSION
+    more_refused bool whether there are more
+    kafka_4_refuses texts APIs and versions that Kafka 4.0 does not accept, as in "Fetch v3"
+    more_kafka_4_refuses bool whether there are more
+    """,
+    "Every client, and what it speaks",
+    "Every client",
+    columns=(
+        _CLIENT._replace(least=12),
+        DeclaredColumn("from", "client_ip", least=13),
+        DeclaredColumn("is", "traffic", rank=4, when="several kinds"),
+        DeclaredColumn("user", "principal", least=6, rank=3, when="known"),
+        DeclaredColumn("software", "software", least=12, rank=2),
+        _REQUESTS,
+        _ERRORS,
+        DeclaredColumn("refused", "refused", least=12, rank=1, when="any"),
+        DeclaredColumn("refused by Kafka 4", "kafka_4_refuses", least=12, when="any"),
+        DeclaredColumn("speaks", "versions", least=16, rank=1),
+    ),
+)
 _CLIENT_ERRORS = DeclaredTable(
     "client_errors",
     "error codes by client id, most frequent first",
@@ -819,7 +864,8 @@ _SLOWEST = DeclaredTable(
 TABLES = {
     table.name: table
     for table in (
-        *(_APIS, _ERROR_CODES, _CLIENTS, _TOPICS, _GROUPS, _BROKERS, _CLIENT_APIS, _CLIENT_ERRORS),
+        *(_APIS, _ERROR_CODES, _CLIENTS, _INVENTORY, _TOPICS, _GROUPS, _BROKERS, _CLIENT_APIS),
+        _CLIENT_ERRORS,
         *(_TOPIC_LATENCY, _PARTITIONS, _CODECS, _LATENCY_PARTS, _TLS, _TLS_CERTIFICATES),
         *(_LAG, _FLOWS, _CHANGES, _SLOWEST),
     )
@@ -860,7 +906,8 @@ _VERSIONS = _APIS._replace(
     ),
 )
 BEFORE_CHARTS = (
-    *(_APIS, _LATENCY_PARTS, _ERROR_CODES, _CLIENT_ERRORS, _CLIENTS, _CLIENT_APIS, _TOPICS),
+    *(_APIS, _LATENCY_PARTS, _ERROR_CODES, _CLIENT_ERRORS, _CLIENTS, _INVENTORY, _CLIENT_APIS),
+    _TOPICS,
     *(_TOPIC_LATENCY, _PARTITIONS, _GROUPS, _LAG, _FLOW_MAP, _BROKERS, _TLS, _TLS_CERTIFICATES),
 )
 AFTER_CHARTS = (_WORST_TIMES, _CHANGES, _VERSIONS, _CODECS, _SLOWEST)
@@ -933,6 +980,7 @@ finding object one thing that is wrong
     cause object? the finding that explains it, which comes before it; null: no known cause
         name text its kind
         number count its number in this list, from 1
+    first_capture text? the capture that first_packet is in; null: none, or unknown
 """
 )[0]
 _NO_LATENCY = "no request began in the bucket that was answered and did not wait on purpose"
@@ -1056,9 +1104,14 @@ limited texts names of the tables with a line of others
 findings list findings, the most severe first, each with the findings that it explains behind it
     - @finding one thing that is wrong
 ...failed_queries
+...names
 findings_left_out? texts kinds of findings that were not searched for, because they need all \
     requests and a filter left some out, or because they need a table that is missing; missing if \
     there are none
+findings_span? object the requests that the last run of an archive searched for findings: those \
+    before are as earlier runs found them; missing if all were searched
+    first_time_ns time when the first of these requests or of their responses began
+    last_time_ns time when the last of them began
 """
 
 

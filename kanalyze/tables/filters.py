@@ -29,7 +29,7 @@ from kanalyze.common.zones import zone_of
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.error_codes import error_code, error_name
 from kanalyze.kafka.schema.error_table import ERRORS
-from kanalyze.spec.filters import FILTERS
+from kanalyze.spec.filters import BY_NAMES, FILTERS
 from kanalyze.spec.rows.requests import COLUMNS, Status
 from kanalyze.tables.columns.block import Lists, RowBlock
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.spec.rows.requests import Row
+    from kanalyze.tables.names import AddressNames
 
 __all__ = [
     "KEY_COLUMNS",
@@ -265,7 +266,7 @@ class RowFilter:
     @property
     def needs_day(self) -> bool:
         """True if a time depends on the captures; then call :meth:`on_day_of` before matching."""
-        return len(self._tests) < len(self._values)
+        return any(isinstance(value, _PENDING) for value in self._values.values())
 
     @property
     def needs_end(self) -> bool:
@@ -304,6 +305,17 @@ class RowFilter:
     def among(self, found: FoundRows) -> RowFilter:
         """Return this filter, restricted to rows that were found."""
         return RowFilter({**self._values, "found_connections": found, "found_rows": found})
+
+    def naming(self, names: AddressNames | None) -> RowFilter:
+        """Return this filter with the names that some of its conditions are about.
+
+        Raises UsageError if there is such a condition, but no names.
+        """
+        wanting = [name for name in BY_NAMES if name in self._values]
+        if wanting and names is None:
+            name = wanting[0].replace("_", "-")
+            raise UsageError(f"{name} selects by names of addresses: add --names FILE")
+        return RowFilter({**self._values, _NAMES: names}) if wanting else self
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -576,6 +588,14 @@ def _is_in_network(networks: Sequence[_Network], ip: str | None) -> bool:
     return any(address in network for network in networks)
 
 
+def _has_name(
+    field: str, globs: Sequence[str], names: AddressNames, ip: str | None, time_ns: int | None
+) -> bool:
+    """Return true if a name of an address at a time fits."""
+    known = None if ip is None else names.of(ip, time_ns)
+    return known is not None and _fits_glob(globs, getattr(known, field))
+
+
 def _is_broker(brokers: Sequence[BrokerAddress], ip: str | None, port: int | None) -> bool:
     return any(ip == broker.ip and broker.port in (None, port) for broker in brokers)
 
@@ -649,6 +669,8 @@ KEY_COLUMNS = (
     "response_packet",
 )
 """Columns whose values together are those of one request."""
+_NAMES = "names"
+"""The value of a filter that has these names; it is no condition."""
 _CONDITIONS = {
     "found_connections": _Condition(_is_on_found, KEY_COLUMNS[:2]),
     "found_rows": _Condition(_is_found, KEY_COLUMNS),
@@ -683,6 +705,12 @@ _CONDITIONS = {
     "broker": _Condition(
         _is_broker, ("broker_ip", "broker_port"), partial(_each, parse_broker), _texts
     ),
+    "client_app": _Condition(
+        partial(_has_name, "app"), ("client_ip", "request_start_ns"), others=(_NAMES,)
+    ),
+    "zone": _Condition(
+        partial(_has_name, "zone"), ("client_ip", "request_start_ns"), others=(_NAMES,)
+    ),
     "port": _Condition(_is_any_of, ("broker_port",), frozenset, sorted),
     "connection": _Condition(_is_connection, ("connection",)),
     "packet": _Condition(
@@ -706,8 +734,13 @@ _END_COLUMNS = {
 _CONNECTION_COLUMNS = _END_COLUMNS | {
     "found_connections": KEY_COLUMNS[:2],
     "client_id": ("client_id",),
+    **dict.fromkeys(BY_NAMES, ("client_ip", "start_ns")),
     "since": ("end_ns",),
     "until": ("start_ns", "end_ns"),
 }
-_ANOMALY_COLUMNS = _END_COLUMNS | {"since": ("time_ns",), "until": ("time_ns",)}
+_ANOMALY_COLUMNS = _END_COLUMNS | {
+    **dict.fromkeys(BY_NAMES, ("client_ip", "time_ns")),
+    "since": ("time_ns",),
+    "until": ("time_ns",),
+}
 """For other tables, the columns of each filter that they have."""

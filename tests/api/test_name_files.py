@@ -14,13 +14,13 @@ from kanalyze.cli.main import main
 from kanalyze.common.times import parse_time_ns
 from kanalyze.errors import UsageError
 from kanalyze.queries.name_tables import with_names
-from kanalyze.queries.names import (
+from kanalyze.spec.rows.names import NAME_COLUMNS, NAMED_ROWS, NAMED_TABLES
+from kanalyze.tables.names import (
     ALWAYS_NS,
     AddressNames,
     BrokerFact,
     NamedAddress,
 )
-from kanalyze.spec.rows.names import NAME_COLUMNS, NAMED_TABLES
 from tests.support.captures import path
 from tests.support.packets import Blocks, names_block
 
@@ -277,6 +277,74 @@ def test_a_query_of_any_form_has_them(query: str, tmp_path: Path) -> None:
 def test_a_query_that_reads_no_such_table_stays() -> None:
     for query in ("SELECT 1", "DESCRIBE requests", "FROM capture_quality"):
         assert with_names(query) == query
+
+
+ROWS = ("requests", "connections", "anomalies", "records")
+NAMES = "address,name,app,zone,until\n127.0.0.1,old,shop,east,2026-11-20T22:46:50\n"
+
+
+@pytest.mark.parametrize("command", ROWS)
+def test_rows_of_every_command_have_the_columns(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CSV, a table and Python alike; of requests also those of a saved file."""
+    file = written(tmp_path, "address,name,app,zone\n127.0.0.1,here,shop,east\n")
+    chosen = ["--columns", ",".join(COLUMNS), "--names", file]
+    assert main([command, CAPTURE, *chosen, "--format", "csv"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head == ",".join(COLUMNS)
+    assert {line.replace(",1,", ",,") for line in lines} <= {"here,shop,east,here,,east"}
+    assert bool(lines) == (command != "anomalies")
+    assert main([command, CAPTURE, "--names", file]) == 0
+    assert "client name" in capsys.readouterr().out.splitlines()[0]
+    table = getattr(kanalyze, command)(CAPTURE, names=file).to_arrow()
+    assert table.schema.names[-len(COLUMNS) :] == COLUMNS
+    assert table["client_zone"].to_pylist() == ["east"] * len(lines)
+    plain = getattr(kanalyze, command)(CAPTURE).to_arrow()
+    assert table.select(plain.schema.names).equals(plain)
+
+
+def test_requests_of_a_saved_file_have_the_same_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved, file = str(tmp_path / "saved.duckdb"), written(tmp_path, NAMES)
+    kanalyze.save(CAPTURE, output=saved)
+    outputs = []
+    for given in (CAPTURE, saved):
+        assert main(["requests", given, "--names", file, "--format", "csv"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert ",old,shop,east,old,1,east\r\n" in outputs[0]
+
+
+@pytest.mark.parametrize("given", [{"client_app": "sh*"}, {"zone": ["west", "east"]}])
+@pytest.mark.parametrize("command", ["requests", "connections"])
+def test_rows_are_selected_by_the_names_of_their_time(
+    command: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    file, until_ns = written(tmp_path, NAMES), parse_time_ns("2026-11-20T22:46:50")
+    read = getattr(kanalyze, command)
+    time = NAMED_ROWS[command]
+    expected = [row for row in read(CAPTURE) if getattr(row, time) < until_ns]
+    assert 0 < len(expected) < len(list(read(CAPTURE)))
+    assert list(read(CAPTURE, names=file, **given)) == expected
+    assert list(read(CAPTURE, names=file, zone="none")) == []
+
+
+def test_a_report_says_that_it_is_filtered_by_names(tmp_path: Path) -> None:
+    file = written(tmp_path, NAMES)
+    report = kanalyze.report(CAPTURE, names=file, client_app="shop", zone="e*")
+    assert report["filter"] == {"client_app": ["shop"], "zone": ["e*"]}
+    assert report["totals"]["requests"] == len(
+        list(kanalyze.requests(CAPTURE, until="2026-11-20T22:46:50"))
+    )
+
+
+def test_filters_by_names_need_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["requests", CAPTURE, "--client-app", "x"]) == 2
+    assert "client-app selects by names of addresses: add --names" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="zone selects by names"):
+        kanalyze.requests(CAPTURE, zone="x")
 
 
 def test_without_names_there_are_no_such_columns(capsys: pytest.CaptureFixture[str]) -> None:

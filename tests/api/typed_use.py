@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     for row in kanalyze.requests(["a.pcap"], api=[0, "Fetch"], port=9092, jobs=2):
         assert_type(row.latency_ns, int | None)
-    assert_type(kanalyze.report("a.pcap", topic=None), dict[str, Any])
+    assert_type(kanalyze.report("a.pcap", topic=None), kanalyze.Report)
+    assert_type(kanalyze.report("a.pcap")["totals"], Any)
     kanalyze.records("a.pcap", values=True).to_arrow()
     for message in kanalyze.decode("a.pcap", errors=True):
         assert_type(message, dict[str, Any])

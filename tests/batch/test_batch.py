@@ -22,6 +22,7 @@ import pytest
 import kanalyze
 from kanalyze.batch.checkpoint import _first_line
 from kanalyze.batch.commit import RECORD, STAGING, only_run
+from kanalyze.batch.engine import report_on_files
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.cli.interruption import Interrupted
 from kanalyze.cli.main import main
@@ -872,6 +873,25 @@ def test_a_capture_that_has_grown_is_read_again(place, run, growing, tmp_path):
         assert (result.status, "has changed" in result.err) == (0, False)
     growing.add(4, 5)
     assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
+def test_a_report_without_new_captures_has_open_connections(run, growing, monkeypatch):
+    """With another option the report is made again, of all rows."""
+    growing.add(0, 1)
+    assert run(*growing.arguments).status == 0
+    reported = []
+
+    def report_on(*arguments, **options):
+        reported.append(arguments[1])
+        return report_on_files(*arguments, **options)
+
+    monkeypatch.setattr("kanalyze.batch.process_engine.report_on_files", report_on)
+    result = run(*growing.arguments, "--limit", 30)
+    assert (result.status, result.err) == (0, "kanalyze: no new captures\n")
+    (files,) = reported
+    assert any(name.startswith("connections/open-") for name in files["connections"])
+    assert sorted(name for names in files.values() for name in names) == row_files(growing.out)
 
 
 @pytest.mark.usefixtures("few_findings")

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def found_names(*arguments: object, may_be_none: bool = False) -> list[str]:
     files = find_files([str(argument) for argument in arguments], may_be_none=may_be_none)
-    return [Path(file.path).name for file in files]
+    return [Path(file.path).name for file in files.values()]
 
 
 def test_files_of_a_folder_are_selected_by_content_or_ending(folder):
@@ -55,7 +55,8 @@ def test_dangling_links_are_found_as_one_process_reports_them(folder):
     left_out_names = {Path(file.detail.split(": ")[0]).name for file in left_out}
     assert {"gone.pcap", "gone", "loop.pcap"} < left_out_names
     assert set(found_names(folder)) == left_out_names | {Path(file.path).name for file in read}
-    files = {Path(file.path).name: file for file in find_files([str(folder)], may_be_none=False)}
+    found = find_files([str(folder)], may_be_none=False).values()
+    files = {Path(file.path).name: file for file in found}
     gone = InputFile(str(folder / "gone.pcap"), None, None)
     assert files["gone.pcap"] == gone
     # As an argument, it is an error.
@@ -67,7 +68,7 @@ def test_dangling_links_are_found_as_one_process_reports_them(folder):
 def test_files_have_sizes_and_modification_times(folder):
     os.utime(folder / "b.pcap", ns=(5 * S, 7 * S))
     for argument in (str(folder / "b.pcap"), f"file://{folder}/b.pcap"):
-        (file,) = find_files([argument], may_be_none=False)
+        (file,) = find_files([argument], may_be_none=False).values()
         assert file == InputFile(argument, path("mock").stat().st_size, 7 * S)
 
 
@@ -107,8 +108,8 @@ def test_an_argument_without_captures_is_an_error(argument, message, folder):
 def test_a_file_and_its_url_have_the_same_identity(folder):
     file = folder / "b.pcap"
     arguments = [str(file), f"file://{file}", f"file://{folder}/./b.pcap"]
-    (one,) = find_files(arguments, may_be_none=False)
-    assert one.identity == str(file.resolve())
+    ((identity, one),) = find_files(arguments, may_be_none=False).items()
+    assert identity == one.identity == str(file.resolve())
 
 
 def test_credentials_are_not_kept():
@@ -117,13 +118,14 @@ def test_credentials_are_not_kept():
 
 
 def test_files_are_selected_as_new_changed_or_unsettled():
-    files = [
+    listed = [
         InputFile("/read", 10, 5 * S),
         InputFile("/longer", 20, 5 * S),
         InputFile("/new", 10, 40 * S),
         InputFile("/fresh", 10, 41 * S),
         InputFile("/timeless", None, None),
     ]
+    files = {file.identity: file for file in listed}
     selection = select(files, {"/read": 10, "/longer": 10}, now_ns=100 * S, settle_ns=60 * S)
     assert [file.path for file in selection.new] == ["/new", "/timeless"]
     assert [file.path for file in selection.changed] == ["/longer"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+import kanalyze
 from kanalyze.batch import archive_report
 from kanalyze.batch.sums import (
     dump_sums,
@@ -24,6 +25,7 @@ from kanalyze.batch.sums import (
 from kanalyze.cli.main import main
 from kanalyze.queries.files import built_in
 from kanalyze.queries.report import OF_ROWS, report_of
+from kanalyze.render.findings import left_out_text
 from kanalyze.spec.report import TABLES
 from kanalyze.tables.quality import CaptureQuality
 from tests.batch.test_batch import Expected, make_settled, report
@@ -120,6 +122,7 @@ def test_an_archive_keeps_findings_of_rows_that_it_does_not_read_again(tmp_path,
     make_settled(heartbeats)
     assert main(["batch", *arguments]) == 0
     (found,) = [one for one in report(out)["findings"] if one["name"] == "late_heartbeats"]
+    assert "findings_span" not in report(out)
     others = cut(path("groups"), folder, 2)
     make_settled(others)
     assert main(["batch", *arguments, "--finish"]) == 0
@@ -128,6 +131,13 @@ def test_an_archive_keeps_findings_of_rows_that_it_does_not_read_again(tmp_path,
     expected = Expected(tmp_path, [*heartbeats, *others]).report
     for name in OF_SUMS:
         assert report(out)[name] == expected[name], name
+    rows = kanalyze.requests(*others)
+    both = [time for row in rows for time in (row.request_start_ns, row.response_start_ns)]
+    times = [time for time in both if time is not None]
+    span = {"first_time_ns": min(times), "last_time_ns": max(times)}
+    assert report(out)["findings_span"] == span
+    searched = "searched in requests of 2026-11-20 22:46:42 to 2026-11-20 22:46:59 UTC; "
+    assert (left_out_text(report(out)) or "").startswith(searched)
 
 
 def test_sums_that_are_gone_are_made_again(tmp_path):

@@ -31,7 +31,9 @@ HINTS = {
     "requests a.pcap --json x": (
         "unknown option --json; kanalyze report, compare, protocol, live and batch have it"
     ),
-    "report a.pcap --xyzzy": "unknown option --xyzzy",
+    "report a.pcap --xyzzy": "unknown option --xyzzy; kanalyze report --help lists the options",
+    "report --last 10s a.pcap": "unknown option --last; kanalyze report --help lists the options",
+    "requests a.pcap --csv": "unknown option --csv; kanalyze requests --help lists the options",
     "live -i eth0 --metric 9000": "unknown option --metric; did you mean --metrics?",
     "report a.pcap -x": "unrecognized arguments: -x",
     "compare a.pcap --jobs 1 b.pcap c.pcap": "unrecognized arguments: c.pcap",
@@ -40,6 +42,13 @@ HINTS = {
     "--verison": "unknown option --verison; did you mean --version?",
     "reprot a.pcap": "unknown command 'reprot'; did you mean report?",
     "Report a.pcap": "unknown command 'Report'; did you mean report?",
+    "lag a.pcap": "unknown command 'lag'; did you mean kanalyze sql CAPTURE --query lag?",
+    "topics a.pcap": (
+        "unknown command 'topics'; did you mean kanalyze report CAPTURE --sections topics?"
+    ),
+    "findings a.pcap": (
+        "unknown command 'findings'; did you mean kanalyze report --brief CAPTURE?"
+    ),
     "xyzzy": "unknown command 'xyzzy'; kanalyze --help lists the commands",
     "help": (
         "unknown command 'help'; kanalyze --help lists the commands, "

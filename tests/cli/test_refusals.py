@@ -113,7 +113,7 @@ MISUSED = {
     },
     "compare x": "the following arguments are required: B",
     "compare x x x": "unrecognized arguments: x",
-    "compare x x --fail-on worse": "not one of slower, errors, new, gone, any: 'worse'",
+    "compare x x --fail-on worse": "not one of findings, slower, errors, new, gone, any: 'worse'",
     "completion tcsh": "invalid choice: 'tcsh'",
     "anonymize -o a x --keep-values 1": "unknown option --keep-values",
     "anonymize -o a x --api 1": "unknown option --api",

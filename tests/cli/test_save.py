@@ -16,8 +16,11 @@ import duckdb
 import pytest
 
 import kanalyze
+from kanalyze.api.tables import SAVED_TABLES
 from kanalyze.cli.main import main
 from kanalyze.queries.saved import LAYOUT
+from kanalyze.spec.rows.records import VALUE_COLUMNS
+from kanalyze.spec.rows.tables import ALWAYS
 from kanalyze.tables.filters import BrokerAddress
 from tests.support.captures import NAMES, in_turn, often, path
 
@@ -65,14 +68,51 @@ def test_a_saved_file_is_in_a_format_that_older_duckdb_reads(saved):
     assert int.from_bytes(head[12:20], "little") == OLDEST_STORAGE
 
 
-def test_saving_says_that_records_are_left_out(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("words", "left_out"),
+    [
+        ([], "records (--records keeps them, without keys and values)"),
+        (["--records"], "keys, values and headers of records"),
+    ],
+)
+def test_saving_says_what_is_left_out(words, left_out, tmp_path, capsys):
     target = str(tmp_path / "a.duckdb")
-    assert main(["save", "-o", target, str(path("errors"))]) == 0
+    assert main(["save", *words, "-o", target, str(path("errors"))]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == (
-        f"kanalyze: {target}: has all tables but records, which are users' data\n"
-    )
+    assert captured.err == f"kanalyze: {target}: leaves out {left_out}, and packets\n"
+
+
+def test_records_are_saved_if_asked_for(tmp_path, run):
+    target = str(tmp_path / "a.duckdb")
+    assert run("save", "--records", "-o", target, str(path("codecs"))).status == 0
+    sql = ["sql", "--format", "csv"]
+    expected = run(*sql, str(path("codecs")), "FROM records")
+    assert expected.out.count("\n") > 100
+    assert run(*sql, target, "FROM records") == expected
+    expected = run("report", "--json", "-", str(path("codecs")))
+    assert run("report", "--json", "-", target) == expected
+    names = {
+        name
+        for name, *_ in duckdb.connect(target, read_only=True).sql("DESCRIBE records").fetchall()
+    }
+    assert not names & VALUE_COLUMNS
+
+
+def test_timestamps_of_a_saved_file_are_made_by_functions_that_duckdb_1_1_has(saved):
+    with duckdb.connect(str(saved("errors")), read_only=True) as connection:
+        ((sql,),) = connection.sql(
+            "SELECT macro_definition FROM duckdb_functions() "
+            "WHERE NOT internal AND function_name = 'make_timestamp_ns'"
+        ).fetchall()
+        for ns in (0, 1, -1, -999_999_999, 10**18, 1795214769000000001, 2**63 - 2):
+            made, expected = connection.execute(
+                "SELECT make_timestamp_ns($ns)::VARCHAR, "
+                "system.main.make_timestamp_ns($ns)::VARCHAR",
+                {"ns": ns},
+            ).fetchall()[0]
+            assert made == expected
+    assert "make_timestamp_ns" not in sql
 
 
 @pytest.mark.long
@@ -82,8 +122,10 @@ def test_duckdb_1_1_opens_a_saved_file(saved, tmp_path):
     subprocess.run([*words, "duckdb==1.1.3"], check=True)
     code = (
         "import duckdb, sys; own = duckdb.connect(sys.argv[1], read_only=True); "
-        "print(duckdb.__version__, *own.execute('SELECT count(*), sum(len(partitions)), "
-        "sum(len(errors)) FROM stored.requests').fetchone())"
+        "names = own.execute('SELECT view_name FROM duckdb_views() WHERE NOT internal').fetchall();"
+        "lines = [own.execute(f'SELECT * FROM {name}').fetchall() for name, in names]; "
+        "print(duckdb.__version__, len(lines), *own.execute('SELECT count(*), "
+        "sum(len(partitions)), sum(len(errors)) FROM requests').fetchone())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(saved("errors"))],
@@ -94,7 +136,8 @@ def test_duckdb_1_1_opens_a_saved_file(saved, tmp_path):
     )
     rows = list(kanalyze.requests(path("errors")))
     counts = len(rows), sum(len(row.partitions) for row in rows), sum(len(r.errors) for r in rows)
-    assert done.stdout.split() == ["1.1.3", *map(str, counts)]
+    views = len((*ALWAYS, *SAVED_TABLES, "partitions", "errors"))
+    assert done.stdout.split() == ["1.1.3", str(views), *map(str, counts)]
 
 
 @pytest.fixture
@@ -448,7 +491,7 @@ def test_views_of_a_file_are_not_run(saved, tmp_path, run):
         tmp_path / "a.duckdb",
         "CREATE OR REPLACE VIEW main.requests AS SELECT 1 AS evil",
         "CREATE OR REPLACE VIEW main.partitions AS SELECT * FROM read_text('/etc/passwd')",
-        "CREATE MACRO main.make_timestamp_ns(x) AS error('evil')",
+        "CREATE OR REPLACE MACRO main.make_timestamp_ns(x) AS error('evil')",
     )
     words = ["requests", "--format", "csv"]
     assert run(*words, file) == run(*words, str(path("basics")))

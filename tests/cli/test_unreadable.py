@@ -75,7 +75,8 @@ def test_each_command_leaves_out_an_unreadable_file_of_several(
     names = ["*.pcap"] if expanded == "by us" else ["empty.pcap", "good.pcap", "none.pcap"]
     query = ["FROM requests"] if command == "sql" else []
     assert main([*command.split(), *names, *query]) == 0
-    saved = "out.duckdb: has all tables but records, which are users' data"
+    left_out = "records (--records keeps them, without keys and values), and packets"
+    saved = f"out.duckdb: leaves out {left_out}"
     assert capsys.readouterr().err == (
         "kanalyze: left out: empty.pcap: is empty\nkanalyze: left out: none.pcap: is empty\n"
         + (f"kanalyze: {saved}\n" if command.startswith("save") else "")

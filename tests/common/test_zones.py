@@ -79,3 +79,20 @@ def test_a_zone_that_there_is_not_is_refused(name: str) -> None:
 def test_utc_has_no_offset() -> None:
     assert UTC.offset_ns(WINTER_NS) == 0
     assert datetime.fromtimestamp(UTC.since_epoch_ns(WINTER_NS) // 10**9, DATETIME_UTC).hour == 9
+
+
+@given(st.sampled_from(NAMES), TIMES_NS, st.integers(0, 400))
+def test_offsets_of_a_span_are_those_of_its_times(name: str, first_ns: int, days: int) -> None:
+    zone, hour_ns = zone_of(name), 3600 * 10**9
+    last_ns = first_ns + days * 24 * hour_ns
+    offsets = zone.offsets_ns(first_ns, last_ns)
+    assert offsets == sorted(offsets)
+    assert offsets[0] == (first_ns, zone.offset_ns(first_ns))
+    for time_ns in range(first_ns, last_ns + 1, 24 * hour_ns):
+        assert [offset for at, offset in offsets if at <= time_ns][-1] == zone.offset_ns(time_ns)
+    for at_ns, offset_ns in offsets[1:]:
+        assert zone.offset_ns(at_ns) == offset_ns != zone.offset_ns(at_ns - 1)
+
+
+def test_a_span_in_utc_has_one_offset() -> None:
+    assert UTC.offsets_ns(0, SUMMER_NS) == [(0, 0)]

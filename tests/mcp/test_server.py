@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters
 from kanalyze.cli.main import main
 from kanalyze.mcp.server import make_server
 from kanalyze.mcp.workbench import PRINCIPAL_COLUMNS, Limits, Workbench, without_principals
-from kanalyze.spec.filters import FILTERS
+from kanalyze.spec.filters import BY_NAMES, FILTERS
 from kanalyze.spec.rows.tables import SQL_TABLES, TABLES, stored_columns
 from tests.support.captures import path
 
@@ -135,7 +135,7 @@ def test_the_command_speaks_on_its_standard_streams(folder: Path) -> None:
 
     tools, schema, findings = asyncio.run(ask())
     filters = {tool.name: set(tool.input_schema["properties"]) for tool in tools.tools}
-    assert filters["report"] == filters["requests"] == {"captures", *FILTERS}
+    assert filters["report"] == filters["requests"] == {"captures", *FILTERS} - {*BY_NAMES}
     assert json.loads(schema).keys() == SQL_TABLES.keys()
     assert "slow_broker" in {kind["name"] for kind in json.loads(findings)}
 

@@ -356,6 +356,10 @@ def talks(
             ),
         ),
         (
+            talks(3, (TO_BROKER, framed(KERBEROS)), broker=("10.0.0.8", 19092)),
+            "3 connections in 2.0 s that begin with GSSAPI on a port of Kafka",
+        ),
+        (
             talks(
                 2,
                 (TO_BROKER, api_versions(0)),

@@ -151,7 +151,11 @@ def test_readers_at_the_end_have_no_finding(tmp_path: Path) -> None:
 
 
 def asking_for(
-    topic: str, codes: list[int], apart_s: float = 1, known: str | None = None
+    topic: str,
+    codes: list[int],
+    apart_s: float = 1,
+    known: str | None = None,
+    client_id: str = "billing",
 ) -> Timeline:
     """A client that asks for a topic, with these answers; others may know a topic."""
     timeline = Timeline()
@@ -160,7 +164,7 @@ def asking_for(
     line = timeline.line(40000, "10.0.0.5").open()
     for number, code in enumerate(codes):
         timeline.at(1 + number * apart_s)
-        ask_topic(line, topic, code)
+        ask_topic(line, topic, code, client_id)
     return timeline
 
 
@@ -225,10 +229,20 @@ def test_a_topic_that_is_not_there_is_told_with_what_is_known_of_it(
         # A topic that is made now.
         asking_for("orders", [3, 3, 3, 0], apart_s=0.5),
         asking_for("orders", [3, 3], apart_s=20),
+        # A broker that copies it hears of it late, when it is made and when it is deleted.
+        asking_for("orders", [3, 0, 3, 3], apart_s=9, client_id="broker-2-fetcher-0"),
     ],
 )
 def test_a_topic_that_becomes_known_is_no_finding(timeline: Timeline, tmp_path: Path) -> None:
     assert timeline.findings(tmp_path, "unknown_topic", "error_storm") == []
+
+
+def test_a_broker_that_goes_on_copying_a_topic_that_is_not_there_is_a_finding(
+    tmp_path: Path,
+) -> None:
+    timeline = asking_for("orders", [3] * 9, client_id="broker-2-fetcher-0")
+    [finding] = timeline.findings(tmp_path, "unknown_topic")
+    assert finding.concerns["client_id"] == "broker-2-fetcher-0"
 
 
 def test_a_storm_of_metadata_requests_is_said_once(tmp_path: Path) -> None:

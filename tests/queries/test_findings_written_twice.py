@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import kafka as k
+from tests.support.packets import ACK, FIN
 from tests.support.timeline import Timeline
-from tests.support.traffic import Line, Part, produce, produce_answer
+from tests.support.traffic import TO_BROKER, Line, Part, produce, produce_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +98,24 @@ def test_batches_that_replicas_were_too_late_for_are_appended_with_each_attempt(
     assert finding.what == (
         "1 of 2 batches sent again were appended again: 18 records in 1 partition, such as 6 from "
         "offset 104 on, written again; the first attempts had an error that comes after the append"
+    )
+
+
+def test_an_answer_that_comes_when_the_client_has_gone_is_none(tmp_path: Path) -> None:
+    timeline = Timeline()
+    shop = Producer(timeline, "shop").sends(1, 3).gets(1.01, 10).sends(2, 5)
+    left = shop.line
+    assert left is not None
+    timeline.at(4)
+    left._send(TO_BROKER, FIN | ACK)
+    shop.line = None
+    timeline.at(4.5)
+    left.broker(produce_answer(shop.number, 9, [part(1, 13)]))
+    shop.sends(5, 5).gets(5.01, 18)
+    [finding] = found(timeline, tmp_path)
+    assert finding.what == (
+        "1 of 1 batch sent again was appended again: 5 records in 1 partition, such as 5 from "
+        "offset 13 on, written again; the first attempts had an answer when the client had gone"
     )
 
 

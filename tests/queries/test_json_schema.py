@@ -17,6 +17,7 @@ from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.tables import ALWAYS, SQL_TABLES, TABLES
+from kanalyze.tables.names import AddressNames
 from tests.support.captures import FOLDER, ROOT, often, path, truth
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ def test_every_condition_of_a_filter_is_described() -> None:
         client_ip=["10.0.0.0/8"],
         broker=["10.0.0.1:9092"],
         port=[9092],
+        client_app=["a*"],
+        zone=["east"],
+        names=AddressNames(),
         topic=["t"],
         partition=["t-1"],
         group=["g"],

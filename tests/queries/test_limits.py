@@ -106,6 +106,12 @@ OTHER_FAULTS = {
             request(9 * S, partitions=[made.partition(base_offset=10, record_count=2000)]),
         ]
     },
+    "narrow_link": lambda: {
+        "requests": [
+            request(n * S, request_bytes=9000, request_send_ns=300 * MS, client_ip="10.0.9.9")
+            for n in range(12)
+        ]
+    },
     "packets_lost": lambda: {
         "requests": [
             request(n * S, retransmitted_packets=n % 2, retransmission_wait_ns=n % 2 * S)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OFTEN = ("basics", "errors", "groups", "old-0-8-2-2", "tls", "transactions")
 TABLES = (
     *("totals", "apis", "errors", "clients", "topics", "groups", "brokers"),
-    *("client_apis", "client_errors", "topic_latency", "partitions", "codecs"),
+    *("inventory", "client_apis", "client_errors", "topic_latency", "partitions", "codecs"),
     *("latency_parts", "throughput", "latency", "slowest"),
 )
 

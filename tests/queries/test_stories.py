@@ -94,9 +94,9 @@ def test_stories_are_in_the_order_of_their_worst_finding_and_then_of_their_kind(
 
 def test_every_finding_is_told_once_whatever_the_rules() -> None:
     rules = {
-        "a": (CauseRule("a", ()), CauseRule("b", ())),
-        "b": (CauseRule("c", ()),),
-        "c": (CauseRule("a", ()),),
+        "a": (CauseRule("a", (), None), CauseRule("b", (), None)),
+        "b": (CauseRule("c", (), None),),
+        "c": (CauseRule("a", (), None),),
     }
     query = KINDS[0].query
     kinds = [
@@ -113,14 +113,15 @@ def test_every_finding_is_told_once_whatever_the_rules() -> None:
 
 def test_causes_are_kinds_and_concerns_that_exist() -> None:
     names = {kind.query.name for kind in KINDS}
-    concerns = {"client_id", "client_ip", "broker", "api_name", "topic", "group_id"}
+    concerns = {"client_id", "client_ip", "broker", "machine", "api_name", "topic", "group_id"}
     rules = [rule for kind in KINDS for rule in kind.causes]
     assert {rule.name for rule in rules} <= names
     assert {name for rule in rules for name in rule.same} <= concerns
     assert len(rules) == sum(kind.query.description.count("\ncaused by ") for kind in KINDS)
-    assert cause_rules("x\ncaused by a: b c\ncaused by d\n") == (
-        CauseRule("a", ("b", "c")),
-        CauseRule("d", ()),
+    assert cause_rules("x\ncaused by a: b c\ncaused by d\ncaused by e: f if g = H\n") == (
+        CauseRule("a", ("b", "c"), None),
+        CauseRule("d", (), None),
+        CauseRule("e", ("f",), ("g", "H")),
     )
 
 
@@ -138,3 +139,18 @@ def test_what_a_standstill_made_slow_is_its_effect() -> None:
         ("rebalances", 1),
         ("slow_broker", None),
     ]
+
+
+def test_a_standstill_explains_its_other_ports_and_writes_that_wait_for_its_copies() -> None:
+    stood = found("broker_stood_still", 100, 106, broker="[::2]:9092")
+    for api_name, broker, is_effect in (
+        ("Fetch", "[::2]:9096", True),
+        ("Fetch", "[::3]:9092", False),
+        ("Metadata", "[::3]:9092", False),
+        ("Produce", "[::3]:9092", True),
+        ("OffsetCommit", "[::3]:9092", True),
+    ):
+        waits = found("unanswered", 101, 104, broker=broker, api_name=api_name)
+        assert (story(stood, waits)[1] == ("unanswered", 1)) is is_effect, (api_name, broker)
+    anywhere = found("unanswered", 101, 104, api_name="Fetch")
+    assert story(found("broker_stood_still", 100, 106), anywhere)[1] == ("unanswered", None)

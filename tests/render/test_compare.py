@@ -13,6 +13,7 @@ INPUT = {
     "made_of": "rows",
     "captures": ["a.pcap", "b.pcap"],
     "first_time_ns": 1_767_225_600_000_000_000,
+    "last_time_ns": 1_767_225_640_000_000_000,
     "filter": {"api": ["Produce"]},
     "requests": 4000,
     "span_ns": 40_000_000_000,
@@ -48,6 +49,7 @@ def change(name: str | None = "billing", by: str = "client", *measures: Any) -> 
 
 def comparison(**changes: Any) -> dict[str, Any]:
     sections = ("slower", "faster", "fails_more", "fails_less", "may_be_chance", "new", "gone")
+    sections += ("new_findings", "gone_findings")
     return {
         "a": INPUT,
         "b": {**INPUT, "requests_per_s": 200.0},
@@ -161,3 +163,37 @@ def test_markdown_has_tables_with_escaped_names() -> None:
     assert "| Produce | client a\\|b\\<img\\>\\* | p99 | 12 ms | 80 ms |" in output
     assert "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |" in output
     assert "**1 slower; 7 alike**" in output
+
+
+def finding(name: str, cause: int | None = None, **concerns: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": f"What is wrong: {name}",
+        "what": "12 requests\x1b[2J failed",
+        **dict.fromkeys(("sure", "why", "repair", "command"), ""),
+        "concerns": concerns,
+        "first_time_ns": INPUT["first_time_ns"],
+        "last_time_ns": INPUT["first_time_ns"],
+        "first_packet": None,
+        "options": [],
+        "cause": None if cause is None else {"name": "x", "number": cause},
+    }
+
+
+def test_findings_of_one_side_come_first_and_are_in_the_verdict() -> None:
+    new = [finding("stopped", broker="10.0.0.1:9092"), finding("late", 1, topic="orders")]
+    output = text(new_findings=new, gone_findings=[finding("old", client_id="a\nb")])
+    assert (
+        " 2 new findings: What is wrong: stopped, broker 10.0.0.1:9092, ...; finding gone: What is "
+        "wrong: old, client a\\nb; no other difference; 7 alike "
+    ) in output.replace("\n", " ")
+    assert output.index("Found in B, not in A\nWhat is wrong: stopped\n  12 requests\\u001b[2J") < (
+        output.index("  It led to: What is wrong: late\n")
+    )
+    assert "\nFound in A, not in B\nWhat is wrong: old\n" in output
+    markdown = compare_markdown(comparison(new_findings=new))
+    assert "\n## Found in B, not in A\n\n- What is wrong: stopped\n" in markdown
+    short = text(new_findings=new[:1], judged=False)
+    assert (
+        "new finding: What is wrong: stopped, broker 10.0.0.1:9092; nothing else certain," in short
+    )

@@ -77,6 +77,17 @@ def test_no_findings_are_shown_as_none() -> None:
     assert lines_of() == ["", "Findings", "none"]
 
 
+def test_the_requests_that_were_searched_are_said() -> None:
+    span = {"first_time_ns": 0, "last_time_ns": 86_400_123_456_789}
+    text = (
+        "searched in requests of 1970-01-01 00:00:00 to 1970-01-02 00:00:00 UTC; "
+        "findings before are those of earlier runs"
+    )
+    assert left_out_text({"findings_span": span}) == text
+    both = left_out_text({"findings_left_out": ["capture_one_way"], "findings_span": span})
+    assert both == f"not searched for, because they need all rows: capture_one_way; {text}"
+
+
 def test_kinds_that_were_not_searched_for_are_named() -> None:
     text = left_out_text({"findings_left_out": ["capture_one_way", "bad\x1b[2J"]})
     assert text is not None
@@ -159,3 +170,7 @@ def test_of_several_captures_a_number_alone_names_no_packet() -> None:
     assert any("; packet 7" in line for line in lines_of(FINDING))
     lines = finding_lines([FINDING], ["a.pcap", "b.pcap"], has_files=True)
     assert not any("packet 7" in line.plain for line in lines)
+    of_b = {**FINDING, "first_capture": "it's\x1b b.pcap"}
+    lines = finding_lines([of_b], ["a.pcap", "b.pcap"], has_files=True)
+    assert any(line.plain.endswith("; packet 7 of it's\\u001b b.pcap") for line in lines)
+    assert "; packet 7" in "".join(lines_of(of_b))

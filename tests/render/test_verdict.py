@@ -14,6 +14,7 @@ REFUSED = {
     "sure": "certain: the broker says so.",
     "concerns": {"client_id": "a", "topic": "orders"},
     "first_time_ns": 1_790_000_005 * 10**9,
+    "last_time_ns": 1_790_000_059 * 10**9,
     "cause": None,
 }
 CAPTURE = {"first_time_ns": 1_790_000_000 * 10**9, "last_time_ns": 1_790_000_060 * 10**9}
@@ -37,7 +38,25 @@ def test_a_verdict_names_effects_and_counts_others() -> None:
     other = {**REFUSED, "name": "other"}
     of_other = {**REFUSED, "name": "lag", "title": "Lag", "cause": {"number": 3}}
     text, _ = verdict(REFUSED, effect, other, of_other)
-    assert text.endswith("topic orders; it led to: Storms; and 1 other finding")
+    assert text.endswith("topic orders; it led to: Storms; also: Records that are too large")
+    more = [{**REFUSED, "name": name, "title": name} for name in ("b", "c", "d", "e")]
+    assert verdict(REFUSED, *more)[0].endswith("; also: b; c; and 2 other findings")
+
+
+@pytest.mark.parametrize(
+    ("last_s", "when"),
+    [
+        (None, "since 14:13:25.000"),
+        (5, "at 14:13:25.000"),
+        (57, "since 14:13:25.000 until 14:14:17.000"),
+        (58.5, "since 14:13:25.000"),
+        (60, "since 14:13:25.000"),
+    ],
+)
+def test_a_fault_that_is_over_has_an_end(last_s: float | None, when: str) -> None:
+    last_ns = None if last_s is None else int((1_790_000_000 + last_s) * 10**9)
+    text, _ = verdict({**REFUSED, "last_time_ns": last_ns})
+    assert text == f"Records that are too large, {when}, client a, topic orders"
 
 
 def test_effects_of_any_finding_of_the_kind_are_named() -> None:
@@ -77,5 +96,7 @@ def test_times_have_a_date_where_the_capture_spans_days_of_the_zone() -> None:
     assert ", since 23:13:25.000, " in verdict_of(report, zone_of("Asia/Tokyo")).text
     longer = {**CAPTURE, "last_time_ns": 1_790_000_000 * 10**9 + 3600 * 10**9}
     text = verdict_of({**report, "capture": longer}, zone_of("Asia/Tokyo")).text
-    assert ", since 09-21 23:13:25, " in text
-    assert ", since 14:13:25.000, " in verdict_of({**report, "capture": longer}).text
+    assert ", since 09-21 23:13:25 until 09-21 23:14:19, " in text
+    assert ", since 14:13:25.000 until 14:14:19.000, " in (
+        verdict_of({**report, "capture": longer}).text
+    )

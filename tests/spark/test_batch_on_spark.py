@@ -16,7 +16,6 @@ import pytest
 from kanalyze.batch.sums import load_sums, sums_database, sums_of
 from kanalyze.errors import UsageError
 from kanalyze.spark import engine as spark_engine
-from kanalyze.spark import report as spark_report
 from tests.batch.test_batch import (
     Expected,
     archive,
@@ -157,19 +156,6 @@ def test_spark_writes_the_rows_if_its_tasks_cannot(
     for table, expected_rows in expected_run.tables.items():
         assert rows(archive.out, table) == expected_rows
     assert report(archive.out) == expected_run.report
-
-
-@pytest.mark.long
-def test_a_report_on_many_rows_is_made_on_spark(
-    run: Any, growing: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark_engine, "most_rows_here", lambda master: -1)
-    monkeypatch.setattr(spark_report, "MAX_ROWS_HERE", -1)
-    growing.add(0, 1)
-    assert run(*growing.arguments).status == 0
-    growing.add(2, 3, 4, 5)
-    assert run(*growing.arguments, "--finish").status == 0
-    assert report(growing.out) == Expected(tmp_path, growing.folder.iterdir()).report
 
 
 @pytest.mark.long

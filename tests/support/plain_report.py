@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.times import round_width_ns
 from kanalyze.model.tcp import Endpoint
+from kanalyze.queries.files import built_in
 from kanalyze.spec import report as spec
 
 if TYPE_CHECKING:
@@ -65,6 +68,7 @@ def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
             }
             for key, of_pair in by_requests(requests, lambda row: (row.client_id, row.api_name))
         ],
+        "inventory": inventory(requests),
         "client_errors": codes(rows, "client_id", "api_name", "error_code", "error_name"),
         "topic_latency": topic_latency(rows),
         "partitions": partitions(rows),
@@ -74,6 +78,69 @@ def plain_report(rows: Sequence[Row]) -> dict[str, Any]:
         "latency": latency(rows),
         "slowest": slowest(rows),
     }
+
+
+CONTROLLER_APIS = (4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73)
+REPLICA_APIS = (27, 83, 84, 85, 86, 87)
+OF_REPLICA = re.compile(r"broker-\d+-fetcher-\d+|AddPartitionsManager-client-\d+")
+FIRST_VERSIONS = {
+    int(key): int(version)
+    for key, version in re.findall(r"\((\d+), (\d+)\)", built_in("tables")["removed_versions"].sql)
+}
+
+
+def inner_traffic(row: Row) -> str | None:
+    client_id = row.client_id or ""
+    if row.wire != "kafka":
+        return None
+    if row.api_key in CONTROLLER_APIS or re.fullmatch(r"raft-client-\d+", client_id):
+        return "controller"
+    is_replica = row.api_key in REPLICA_APIS or OF_REPLICA.fullmatch(client_id)
+    return "replica" if is_replica else None
+
+
+def inventory(requests: Sequence[Row]) -> list[dict[str, Any]]:
+    def identity(row: Row) -> tuple[str | None, ...]:
+        software = (row.client_software_name, row.client_software_version)
+        return row.client_id, row.client_ip, row.principal, *software
+
+    lines = []
+    for key in {identity(row) for row in requests}:
+        of_client = [row for row in requests if identity(row) == key]
+        traffic = min(filter(None, map(inner_traffic, of_client)), default="client")
+        client_id, ip, principal, name, version = key
+        line = {
+            "traffic": traffic,
+            "client_id": client_id,
+            "client_ip": ip,
+            "principal": principal,
+            "software": None if name is None else f"{name} {version or ''}".strip() or None,
+            "requests": len(of_client),
+            "errors": sum(row.status == "error" for row in of_client),
+            **spoken("versions", of_client),
+            **spoken("refused", [row for row in of_client if row.error_code == 35]),
+            **spoken("kafka_4_refuses", filter(removed_by_kafka_4, of_client), counts=False),
+        }
+        nulls_first = ((text is not None, text or "") for text in key[2:])
+        order = (client_id is None, client_id or "", ip, *nulls_first)
+        lines.append(((traffic != "client", traffic, -len(of_client), *order), line))
+    return [line for _, line in sorted(lines, key=itemgetter(0))]
+
+
+def spoken(name: str, rows: Iterable[Row], *, counts: bool = True) -> dict[str, Any]:
+    found = Counter(
+        f"{row.api_name or ''} v{'' if row.api_version is None else row.api_version}"
+        for row in rows
+    )
+    texts = sorted(f"{api}: {count}" if counts else api for api, count in found.items())
+    return {name: texts, f"more_{name}": False}
+
+
+def removed_by_kafka_4(row: Row) -> bool:
+    """As the fields of messages say that Apache Kafka 4.0 has."""
+    return row.wire == "kafka-0.7" or (
+        row.api_key in FIRST_VERSIONS and row.api_version < FIRST_VERSIONS[row.api_key]
+    )
 
 
 def requests_of(rows: Iterable[Row]) -> list[Row]:

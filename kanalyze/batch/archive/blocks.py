@@ -218,10 +218,8 @@ def unpack_state(data: bytes) -> tuple[str, bytes]:
         raise BlockError(f"the state of a bucket is damaged: {error}") from error
 
 
-def dump_report(
-    report: CaptureReport | BucketReport | Sequence[WrittenFile] | Sequence[BlockGroup],
-) -> bytes:
-    """Serialize a report for the driver of the same job."""
+def dump_report(report: object) -> bytes:
+    """Serialize what a task reports for the driver of the same job."""
     return pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
 
 

@@ -13,7 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kanalyze.batch.archive.blocks import control_row, from_arrow_stream
-from kanalyze.batch.archive.table_files import OPEN_ANOMALIES, OPEN_CONNECTIONS, TableFiles
+from kanalyze.batch.archive.table_files import (
+    OPEN_ANOMALIES,
+    OPEN_CONNECTIONS,
+    TableFiles,
+    with_small_merged,
+)
+from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import array_of
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.cluster import REQUEST_ID
@@ -21,10 +27,11 @@ from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import Ints, RowBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.batch.archive.planning import ReadSummary
     from kanalyze.batch.archive.table_files import WrittenFile
+    from kanalyze.batch.archive.tasks import Job
     from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.connections import ConnectionRow
@@ -35,9 +42,10 @@ __all__ = [
     "BucketSink",
     "FileRows",
     "PacketAnomalies",
-    "add_anomalies",
+    "StagedFile",
     "anomalies_of_packets",
     "numbered",
+    "staged",
     "write_anomalies",
 ]
 
@@ -102,22 +110,43 @@ def numbered(block: RowBlock, first_id: int) -> RowBlock:
     return RowBlock(len(block), {REQUEST_ID.name: numbers, **block.columns})
 
 
-def add_anomalies(
-    files: TableFiles,
+class StagedFile(NamedTuple):
+    """A file with rows in the staging folder."""
+
+    table: str
+    name: str
+    """Relative to the staging folder."""
+
+
+def staged(
+    job: Job,
     read_summary: ReadSummary,
     more_rows: Sequence[AnomalyRow],
-    *,
-    keeps_open: bool,
-) -> None:
-    """Write anomalies that no task wrote: those of captures that are left out, and ``more_rows``.
+    written: Iterable[WrittenFile],
+    merge: Callable[[Sequence[Sequence[WrittenFile]]], Sequence[WrittenFile]],
+) -> list[StagedFile]:
+    """Return all files of a job whose tasks write rows.
 
-    With ``keeps_open``, anomalies of captures that the next run tries to read again are in a file
-    of their own, which that run replaces.
+    Anomalies that no task wrote are written here. If the job keeps connections open, those of
+    captures that the next run tries to read again are in a file of their own, which it replaces.
+
+    Args:
+        job: the job.
+        read_summary: has the captures that are left out.
+        more_rows: further anomalies.
+        written: the files that tasks wrote.
+        merge: see :func:`.with_small_merged`.
     """
-    final_rows = [*read_summary.anomaly_rows, *more_rows]
-    retried_table = OPEN_ANOMALIES if keeps_open else "anomalies"
-    for table, rows in (("anomalies", final_rows), (retried_table, read_summary.retryable_rows)):
+    assert job.staging is not None, "tasks write rows"
+    files = TableFiles(job.staging)
+    retried_table = OPEN_ANOMALIES if job.keeps_open else "anomalies"
+    for table, rows in (
+        ("anomalies", [*read_summary.anomaly_rows, *more_rows]),
+        (retried_table, read_summary.retryable_rows),
+    ):
         files.add(table, RowBlock.of_rows(rows, ANOMALY_COLUMNS))
+    whole = with_small_merged([*files.finish(), *written], merge)
+    return [StagedFile(file.table, file.name) for file in whole]
 
 
 def write_anomalies(

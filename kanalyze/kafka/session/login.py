@@ -173,7 +173,7 @@ def _der_length(head: bytes | memoryview) -> tuple[int, int]:
     return at, length
 
 
-def _names_mechanism(head: bytes | memoryview) -> bool:
+def names_mechanism(head: bytes | memoryview) -> bool:
     """Return true if a token names a usual mechanism of GSSAPI, whatever its length says."""
     at, _ = _der_length(head)
     return bool(at) and bytes(head[at : at + 16]).startswith(_MECHANISMS)
@@ -406,7 +406,7 @@ class Login:
 def describe_unreadable(frame: Frame) -> str:
     """Return what a frame of the client is whose header cannot be read, and no token was due."""
     view = _joined(frame)
-    if view is not None and _names_mechanism(view[PREFIX_BYTES:]):
+    if view is not None and names_mechanism(view[PREFIX_BYTES:]):
         return "request header: a token of GSSAPI"
     return "request header"
 

@@ -12,6 +12,7 @@ import re
 import struct
 from typing import TYPE_CHECKING
 
+from kanalyze.kafka.session.login import names_mechanism
 from kanalyze.model.tls import looks_like_record
 
 if TYPE_CHECKING:
@@ -141,6 +142,11 @@ def _is_cassandra(head: bytes) -> bool:
     return head[4] == 5 and head[5:9] == bytes(4)
 
 
+def _is_gssapi(head: bytes) -> bool:
+    """Check for a token that opens a login of Kafka 0.9: RFC 2743 section 3.1, behind its size."""
+    return head[:2] == b"\0\0" and names_mechanism(head[4:])
+
+
 def _is_dns(head: bytes) -> bool:
     """Check for RFC 1035 sections 4.1 and 4.2.2, RFC 7766.
 
@@ -167,6 +173,7 @@ _TESTS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ("http", _matches(_HTTP)),
     ("ssh", _matches(_SSH)),
     ("amqp", _matches(_AMQP)),
+    ("gssapi", _is_gssapi),
     ("zookeeper", _is_zookeeper),
     ("postgresql", _is_postgresql),
     ("mysql", _is_mysql),

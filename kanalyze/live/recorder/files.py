@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from io import FileIO
 
     from kanalyze.model.packets import PacketBatch
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tls.keylog import KeyLog
 
@@ -298,6 +299,7 @@ class RollingParquet(ClosedAtEnd):
         every_s: int = 300,
         max_bytes: int = 256 << 20,
         max_files: int = 288,
+        columns: tuple[Column, ...] = COLUMNS,
     ) -> None:
         """Create the folder if needed; remove unfinished files of earlier runs.
 
@@ -307,6 +309,7 @@ class RollingParquet(ClosedAtEnd):
             max_bytes: a file is closed at this size; it may be one row group larger.
             max_files: the maximum number of files, with those of earlier runs; the oldest are
                 removed.
+            columns: the columns of rows.
 
         Raises:
             UsageError: a limit is below 1.
@@ -314,6 +317,7 @@ class RollingParquet(ClosedAtEnd):
         """
         if min(every_s, max_bytes, max_files) < 1:
             raise UsageError("files of rows need limits of at least 1")
+        self._columns = with_times(columns)
         self._every_ns = every_s * _NS_PER_S
         self._max_bytes = max_bytes
         self._max_files = max_files
@@ -402,7 +406,7 @@ class RollingParquet(ClosedAtEnd):
         self._begun_ns, self._begun_clock_ns = now_ns, clock_ns
         # A symbolic link of that name would be followed.
         self._partial.unlink(missing_ok=True)
-        self._writer = ParquetWriter(str(self._partial), with_times(COLUMNS))
+        self._writer = ParquetWriter(str(self._partial), self._columns)
         return self._writer
 
     def _discard(self) -> None:

@@ -131,7 +131,9 @@ def table_lines(
     No line is wider than ``width``; the line of the ``selected`` entry is padded to ``width``.
     """
     columns = [
-        item.column._replace(title=item.column.title + _ARROWS[reverse] * (index == by))
+        item.column._replace(
+            title=_title(item.column.title, snapshot) + _ARROWS[reverse] * (index == by)
+        )
         for index, item in enumerate(table.columns)
     ]
     cells = [[item.cell(entry, snapshot) for item in table.columns] for entry in entries]
@@ -153,6 +155,11 @@ def table_lines(
         line = table_line(columns, widths, list(zip(row, styles, strict=True)))
         for part in line.fitted(width):
             yield _marked(part, width) if index == selected else part
+
+
+def _title(title: str, snapshot: Snapshot) -> str:
+    """Return the title of a column, which names the time zone of its times."""
+    return title.replace("(UTC)", f"({snapshot.zone.short_label(snapshot.time_ns)})")
 
 
 def _marked(line: Line, width: int) -> Line:
@@ -262,12 +269,12 @@ _NUMBERS: dict[str, tuple[Callable[[Any, str], int | None], Callable[[int | None
     "count of classic groups": (_classic, count_text),
     "duration": (_value, duration_text),
     "longest wait": (_longest_wait, duration_text),
-    "time": (_value, clock_text),
 }
 """By form: what is shown, and how it is written."""
 _RATES = {"rate": "", "rate of bytes": "B", "rate of records": ""}
 """By form: the unit."""
 _MEMBERS = "members"
+_TIME = "time"
 _RECORDS = "rate of records"
 _NUMBER_WIDTH = 9
 """Wide enough for most numbers with units."""
@@ -278,7 +285,7 @@ def _column(declared: DeclaredColumn) -> LiveColumn:
     form, field = declared.form, declared.field
     layout = TableColumn(
         declared.title,
-        right=form in _RATES or form in _NUMBERS or form == _MEMBERS,
+        right=form in _RATES or form in _NUMBERS or form in (_MEMBERS, _TIME),
         least=declared.least,
         rank=declared.rank,
         may_have_ids=form == "topic",
@@ -288,6 +295,14 @@ def _column(declared: DeclaredColumn) -> LiveColumn:
     style: Callable[[Any], str] | str = declared.style
     if style == "alarm":
         style = partial(_alarm, field)
+    if form == _TIME:
+        return LiveColumn(
+            layout,
+            lambda entry, snapshot: clock_text(_value(entry, field), snapshot.zone),
+            lambda entry: _lowest_if_null(_value(entry, field)),
+            style,
+            _NUMBER_WIDTH,
+        )
     if form in _NUMBERS:
         amount, text = _NUMBERS[form]
         return LiveColumn(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 from kanalyze.live.view.alerts import alerts
 from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_entries, table_lines
 from kanalyze.live.view.view_state import Effect, ViewState
@@ -50,7 +51,7 @@ _MAX_ITEMS = 100
 """Maximum number of items to show of a list, such as the partitions of a request."""
 
 
-def request_fields(row: Row) -> Iterator[tuple[str, str]]:
+def request_fields(row: Row, zone: Zone = UTC) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each field, in the order of columns; for lists, of each item."""
     for column in COLUMNS:
         value = getattr(row, column.name)
@@ -60,16 +61,16 @@ def request_fields(row: Row) -> Iterator[tuple[str, str]]:
             if len(value) > _MAX_ITEMS:
                 yield column.name, f"{count_text(len(value) - _MAX_ITEMS)} more"
         elif value is not None:
-            yield column.name, _text(column.name, value)
+            yield column.name, _text(column.name, value, zone)
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: Any, zone: Zone = UTC) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, int):
         return shown(str(value))
     if name.endswith(("_start_ns", "_end_ns")):
-        return moment_text(value)
+        return f"{moment_text(value, zone)} {zone.short_label(value)}"
     if name.endswith("_ns"):
         return duration_text(value)
     if name.endswith("_bytes"):
@@ -133,7 +134,7 @@ def view_of(snapshot: Snapshot, state: ViewState, width: int, height: int) -> Vi
     foot = [_foot(state, width)]
     room = max(height - len(head) - len(foot), 0)
     if state.request is not None:
-        body, state = _fields(state.request, state, width, room)
+        body, state = _fields(state.request, snapshot, state, width, room)
     elif state.opened is not None:
         body, state = _requests(snapshot, state, width, room)
     else:
@@ -294,7 +295,10 @@ def _tabs(snapshot: Snapshot, state: ViewState, width: int) -> Line:
     for number, table in enumerate(TABLES):
         chosen = number == state.table
         name = f"{number + 1} {table.name}" if chosen or not is_narrow else f"{number + 1}"
-        line.append(f"{pad}{name}{pad}", "bold reverse" if chosen else "dim")
+        found = len(_entries(number, snapshot, state)) if table.finds else 0
+        count = f": {count_text(found)}" if found else ""
+        style = "bold reverse" if chosen else "bold red" if found else "dim"
+        line.append(f"{pad}{name}{count}{pad}", style)
         line.append(" ")
     if text:
         line.append(padded(f"only {text}", max(width - cell_width(line.plain), 0)), "yellow")
@@ -469,9 +473,11 @@ def _opened_finding(snapshot: Snapshot, state: ViewState) -> Finding | None:
     return None
 
 
-def _fields(request: Row, state: ViewState, width: int, room: int) -> tuple[list[Line], ViewState]:
+def _fields(
+    request: Row, snapshot: Snapshot, state: ViewState, width: int, room: int
+) -> tuple[list[Line], ViewState]:
     """Return the fields of a request that are not null, a line for each."""
-    fields = list(request_fields(request))
+    fields = list(request_fields(request, snapshot.zone))
     state = state.settled(range(len(fields)), room)
     name_width = max(len(name) for name, _ in fields)
     lines = []
@@ -566,8 +572,11 @@ class ViewController:
         terminal: Terminal,
         *,
         filters: Mapping[str, Any] | None = None,
+        zone: Zone = UTC,
     ) -> None:
         """Show ``windows`` at intervals; ``filters`` are the filters of the run.
+
+        Times are those of ``zone``.
 
         If the windows keep rows, the user can filter them by a pattern and open lines of tables.
         """
@@ -578,6 +587,7 @@ class ViewController:
         self._drawn_ns: int | None = None
         self._drawn_size = (0, 0)
         self._filters = filters_text(filters or {})
+        self._zone = zone
         self._selection: tuple[Any, ...] = ()
         """The selection that the snapshot shows: pattern, opened entry, order."""
         self._filtered: tuple[str, FilteredWindows] | None = None
@@ -630,7 +640,9 @@ class ViewController:
         snapshot = self._snapshot and (self._snapshot.unfiltered or self._snapshot)
         if snapshot is None or not self._state.paused:
             snapshot = self._windows.snapshot(now_ns)
-            snapshot = snapshot._replace(findings=self.findings, filters=self._filters)
+            snapshot = snapshot._replace(
+                findings=self.findings, filters=self._filters, zone=self._zone
+            )
         return self._opened(self._matching(snapshot))
 
     def _matching(self, snapshot: Snapshot) -> Snapshot:

@@ -182,10 +182,12 @@ class ViewState:
         return replace(self._unselected(), table=table, opened=None, request=None, outer=())
 
     def _with_opened(self) -> ViewState:
-        """Open the selected entry or request; do nothing if none is selected or it cannot open."""
+        """Open the selected entry or request, if it can open; select the first if none is."""
         selection = _Selection(self.index, self.selected, self.first)
         inner = replace(self._unselected(), outer=(*self.outer, selection))
-        if self.index == _NONE or self.selected is None or self.request is not None:
+        if self.index == _NONE and self.request is None:
+            return self._selected(0)
+        if self.selected is None or self.request is not None:
             return self
         if self.opened is not None:
             assert isinstance(self.selected, Row)

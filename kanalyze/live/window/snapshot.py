@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.zones import UTC, Zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -182,6 +183,8 @@ class Snapshot(NamedTuple):
     """The requests of a line that was opened."""
     filters: str = ""
     """The filters of the run, as options of the command line."""
+    zone: Zone = UTC
+    """The time zone of the times that are shown."""
     unfiltered: Snapshot | None = None
     """The snapshot of all rows, if this one is of a selection; otherwise None."""
 

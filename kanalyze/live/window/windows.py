@@ -532,6 +532,7 @@ class FilteredWindows:
             capture=unfiltered.capture,
             findings=unfiltered.findings,
             filters=unfiltered.filters,
+            zone=unfiltered.zone,
             unfiltered=unfiltered,
         )
 

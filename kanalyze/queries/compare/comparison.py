@@ -21,6 +21,7 @@ import numpy as np
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.queries.compare.chance import Counts, Resampled, chances
+from kanalyze.queries.compare.findings import only_in
 from kanalyze.queries.compare.sides import BIN_RATIO, OF_READ, QUANTILES, STATUSES
 
 if TYPE_CHECKING:
@@ -145,6 +146,8 @@ def compare_sides(a: Side, b: Side, thresholds: Thresholds) -> dict[str, Any]:
         "may_be_chance": differences.maybe(),
         "new": new,
         "gone": gone,
+        "new_findings": only_in(b.findings, a.findings),
+        "gone_findings": only_in(a.findings, b.findings),
         "alike": differences.alike(),
         "too_few": [_unjudged(a, b, key, thresholds) for key in too_few],
         "judged": bool(measures),

@@ -6,7 +6,6 @@ In: nothing. Out: :class:`Side`.
 from __future__ import annotations
 
 import json
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,15 +13,21 @@ import numpy as np
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
+from kanalyze.queries.compare.findings import SideFindings, without_uuids
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
+from kanalyze.queries.findings import search_rows
+from kanalyze.queries.first_packets import with_captures
+from kanalyze.queries.named_findings import with_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import UnionType
 
     from numpy.typing import NDArray
 
     from kanalyze.queries.database import Database
+    from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
     Numbers: TypeAlias = NDArray[np.int64]
@@ -112,6 +117,8 @@ class Side(NamedTuple):
     """Whether lines were left out because there were too many."""
     failed_queries: Sequence[dict[str, str]] = ()
     """The queries that failed; without them, lines or kinds of names are missing."""
+    findings: SideFindings | None = None
+    """What was found; None if it is unknown."""
 
 
 BIN_RATIO = 1.005
@@ -131,7 +138,11 @@ def active_seconds(database: Database) -> int:
 
 
 def side_of_rows(
-    database: Database, quality: CaptureQuality, conditions: Mapping[str, Any], slices: int | None
+    database: Database,
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any],
+    slices: int | None,
+    kinds: Iterable[FindingKind] = (),
 ) -> Side:
     """Return the rows of a database as a side of a comparison.
 
@@ -140,6 +151,7 @@ def side_of_rows(
         quality: the quality of the captures.
         conditions: the filter of the rows.
         slices: number of slices of the time; None if there will be no test.
+        kinds: the kinds of findings to search for.
     """
     span = database.answer(built_in("compare")["seconds"], {})[0]
     failed = FailedQueries()
@@ -154,6 +166,9 @@ def side_of_rows(
         names = _names(database)
     except QueryError as error:
         failed.add("comparison", "names", error)
+    searched = list(kinds)
+    found, left_out = search_rows(database, searched, conditions, failed)
+    found = with_captures(found, database, quality.captures, failed)
     first_ns, last_ns = span["first_time_ns"], span["last_time_ns"]
     return Side(
         {
@@ -169,6 +184,10 @@ def side_of_rows(
         names,
         is_cut,
         failed.lines,
+        SideFindings(
+            [finding.to_dict() for finding in with_commands(found, searched, conditions)],
+            [*left_out, *(line["name"] for line in failed.lines if line["kind"] == "finding")],
+        ),
     )
 
 
@@ -264,7 +283,6 @@ def _quantiles(latencies: LatencyCells) -> dict[str, int | None]:
     }
 
 
-_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _SECOND = 1_000_000_000
 _MAX_LINES = 100_000
 _EXTENT = {"captures": list, "first_time": str, "last_time": str, "first_time_ns": int}
@@ -336,6 +354,7 @@ def side_of_report(name: str, report: dict[str, Any]) -> Side:
         lines,
         _names_of_report(read, report),
         bool(report.get("limited")),
+        findings=_findings_of_report(read, report),
     )
 
 
@@ -345,7 +364,7 @@ class _ReportReader:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def typed_value(self, item: Mapping[str, Any], key: str, kind: type) -> Any:
+    def typed_value(self, item: Mapping[str, Any], key: str, kind: type | UnionType) -> Any:
         """Return a value of a type, or None; a bool does not count as an int."""
         value = item.get(key)
         if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
@@ -389,7 +408,7 @@ def _api(read: _ReportReader, item: Mapping[str, Any]) -> str | None:
 
 
 def _client(client_id: str | None) -> str | None:
-    return None if client_id is None else _UUID.sub("*", client_id)
+    return None if client_id is None else without_uuids(client_id)
 
 
 def _topic(read: _ReportReader, item: Mapping[str, Any]) -> str | None:
@@ -444,6 +463,38 @@ def _span_ns(
     if bucket_count and width_ns:
         return bucket_count * width_ns
     return read.number(capture, "duration_ns")
+
+
+def _findings_of_report(read: _ReportReader, report: Mapping[str, Any]) -> SideFindings | None:
+    """Return what was found; None if the report does not say."""
+    if report.get("findings") is None:
+        return None
+    failed = [
+        read.text(line, "name") or ""
+        for line in read.lines(report, "failed_queries")
+        if line.get("kind") == "finding"
+    ]
+    return SideFindings(
+        [_finding(read, line) for line in read.lines(report, "findings")],
+        [*read.texts(report, "findings_left_out"), *failed],
+    )
+
+
+def _finding(read: _ReportReader, line: Mapping[str, Any]) -> dict[str, Any]:
+    concerns, cause = read.dict_of(line, "concerns"), read.dict_of(line, "cause")
+    texts = ("name", "title", "what", "sure", "why", "repair", "command")
+    numbers = ("first_time_ns", "last_time_ns", "first_packet")
+    return {
+        **{name: read.text(line, name) or "" for name in texts},
+        **{name: read.number(line, name) for name in numbers},
+        "first_capture": read.text(line, "first_capture"),
+        **{name: read.typed_value(line, name, int | float) or 0 for name in ("severity", "weight")},
+        **{name: list(read.texts(line, name)) for name in ("options", "see")},
+        "concerns": {name: read.text(concerns, name) for name in concerns},
+        "cause": {"name": read.text(cause, "name"), "number": read.number(cause, "number")}
+        if cause
+        else None,
+    }
 
 
 def _names_of_report(

@@ -9,11 +9,14 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.render.findings import command_text, confidence_text, title_of
+from kanalyze.common.zones import UTC
+from kanalyze.render.findings import command_text, confidence_text, packet_text, title_of
 from kanalyze.render.units import count_text, moment_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from kanalyze.common.zones import Zone
 
 __all__ = ["findings_html"]
 
@@ -44,6 +47,7 @@ def findings_html(
     captures: Sequence[str],
     names: Mapping[str, Any],
     nothing: str = "none",
+    zone: Zone = UTC,
 ) -> str:
     """Return findings as a list, the most severe first; without findings, ``nothing``."""
     if findings is None:
@@ -53,7 +57,7 @@ def findings_html(
         return f"<p>{'Nothing wrong was found' if is_all else nothing.capitalize()}.</p>"
     shown_findings = list(enumerate(findings[:_MOST], start=1))
     more = len(findings) - _MOST
-    return _kinds(shown_findings, None, captures, names) + (
+    return _kinds(shown_findings, None, captures, names, zone) + (
         f"<p>and {count_text(more)} more</p>" if more > 0 else ""
     )
 
@@ -63,11 +67,12 @@ def _kinds(
     cause: int | None,
     captures: Sequence[str],
     names: Mapping[str, Any],
+    zone: Zone,
 ) -> str:
     """Return the findings that one of them caused, or those without a cause, as a list by kind."""
     caused = [each for each in findings if _cause(each[1]) == cause]
     by_kind = groupby(caused, key=lambda each: each[1]["name"])
-    items = "".join(_kind(list(of_kind), findings, captures, names) for _, of_kind in by_kind)
+    items = "".join(_kind(list(of_kind), findings, captures, names, zone) for _, of_kind in by_kind)
     return f"<ol>{items}</ol>" if items else ""
 
 
@@ -80,11 +85,12 @@ def _kind(
     findings: Sequence[tuple[int, Mapping[str, Any]]],
     captures: Sequence[str],
     names: Mapping[str, Any],
+    zone: Zone,
 ) -> str:
     """Return the findings of one kind: each finding, the common texts once, and its effects."""
     first = of_kind[0][1]
-    items = "".join(_item(finding, captures, names) for _, finding in of_kind)
-    effects = "".join(_kinds(findings, number, captures, names) for number, _ in of_kind)
+    items = "".join(_item(finding, captures, names, zone) for _, finding in of_kind)
+    effects = "".join(_kinds(findings, number, captures, names, zone) for number, _ in of_kind)
     title = title_of(first["title"], 0 if first["cause"] is None else 1)
     facts = (
         ("Why it matters", first["why"]),
@@ -100,14 +106,17 @@ def _kind(
     )
 
 
-def _item(finding: Mapping[str, Any], captures: Sequence[str], names: Mapping[str, Any]) -> str:
+def _item(
+    finding: Mapping[str, Any], captures: Sequence[str], names: Mapping[str, Any], zone: Zone
+) -> str:
     concerns = ", ".join(
         f"{word} <b>{_text(finding['concerns'][name])}</b>"
         for name, word in _WORDS.items()
         if name in finding["concerns"]
     )
     head = f"{concerns}: " if concerns else ""
-    when = f' <span class="when">{_when(finding)}</span>' if _when(finding) else ""
+    when = _when(finding, zone, has_files=len(captures) > 1)
+    when = f' <span class="when">{when}</span>' if when else ""
     command = command_text(finding["command"], finding["options"], captures)
     return (
         f'<li class="finding"{_selects(finding["concerns"], names)}{_times(finding)}>'
@@ -124,13 +133,15 @@ def _grade(severity: int) -> str:
     return "grave" if severity >= _GRAVE else "serious" if severity >= _SERIOUS else "minor"
 
 
-def _when(finding: Mapping[str, Any]) -> str:
+def _when(finding: Mapping[str, Any], zone: Zone, *, has_files: bool) -> str:
     first, last = finding["first_time_ns"], finding["last_time_ns"]
-    texts = [] if first is None else [f"{moment_text(first)} UTC"]
-    if first is not None and last is not None and last != first:
-        texts = [f"{moment_text(first)} to {moment_text(last)} UTC"]
-    if finding["first_packet"] is not None:
-        texts.append(f"first in packet {finding['first_packet']}")
+    texts = []
+    if first is not None:
+        until = "" if last in (None, first) else f" to {moment_text(last, zone)}"
+        texts.append(f"{moment_text(first, zone)}{until} {zone.label(first)}")
+    packet = packet_text(finding, has_files=has_files)
+    if packet is not None:
+        texts.append(f"first in {packet}")
     return escape(", ".join(texts))
 
 

@@ -12,6 +12,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
+from kanalyze.common.zones import UTC
+from kanalyze.model.tcp import Endpoint
 from kanalyze.render.html.tables import table_specs
 from kanalyze.render.missing import failed_names
 from kanalyze.render.units import (
@@ -28,6 +30,8 @@ from kanalyze.spec.report import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+
+    from kanalyze.common.zones import Zone
 
 __all__ = ["model_of"]
 
@@ -74,8 +78,10 @@ _MADE_BY = {
 _MAX_SOFTWARE = 3
 
 
-def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data that the page shows and sums up."""
+def model_of(
+    report: Mapping[str, Any], cube: Mapping[str, Any], zone: Zone = UTC
+) -> dict[str, Any]:
+    """Return the data that the page shows and sums up; times are in UTC, ``zone`` as offsets."""
     names = cube["names"]
     start_us = cube["start_ns"] // 1000
     return {
@@ -83,14 +89,24 @@ def model_of(report: Mapping[str, Any], cube: Mapping[str, Any]) -> dict[str, An
         "bucket_us": cube["bucket_ns"] // 1000,
         "buckets": cube["buckets"],
         "bin_ratio": cube["bin_ratio"],
-        "dated": is_dated(report["capture"]),
+        "dated": is_dated(report["capture"], zone),
+        "offsets": [
+            [from_ns // 1000, offset_ns // 1000]
+            for from_ns, offset_ns in zone.offsets_ns(
+                cube["start_ns"], cube["start_ns"] + cube["buckets"] * cube["bucket_ns"]
+            )
+        ],
         "others": _OTHERS,
         "names": {
             "client": _clients(names["clients"], report["clients"]),
             "api": [_api(line) for line in names["apis"]],
             "version": [{"label": _version(line)} for line in names["versions"]],
             "broker": [
-                _named(line["broker"], "--broker", shlex.quote) for line in names["brokers"]
+                {
+                    "label": shown(line["broker"]),
+                    "option": f"--broker {Endpoint(line['broker_ip'], line['broker_port'])}",
+                }
+                for line in names["brokers"]
             ],
             "group": [_named(line["name"], "--group", _literally) for line in names["groups"]],
             "topic": [_named(line["name"], "--topic", _literally) for line in names["topics"]],

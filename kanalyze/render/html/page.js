@@ -81,7 +81,9 @@
   const isoText = (us) => new Date(Math.floor(us / 1000)).toISOString();
   const clockText = (us) => {
     if (us === null) return MISSING;
-    const text = isoText(us);
+    let shift = model.offsets[0][1];
+    for (const [from, offset] of model.offsets) if (from <= us) shift = offset;
+    const text = isoText(us + shift);
     return model.dated ? `${text.slice(5, 10)} ${text.slice(11, 19)}` : text.slice(11, 23);
   };
   const percentText = (share) =>
@@ -951,7 +953,8 @@
     if (selected.from !== null && selected.to === null) selected.to = model.buckets - 1;
     if (selected.to !== null && selected.from === null) selected.from = 0;
     if (selected.from !== null && selected.from > selected.to) [selected.from, selected.to] = [selected.to, selected.from];
-    history.replaceState(null, "", addressOf());
+    // The frame of a notebook has no address to change.
+    if (location.protocol !== "about:") history.replaceState(null, "", addressOf());
     drawAll();
   };
   // What is selected, in the address: names rather than numbers, for the page of another capture.

@@ -10,7 +10,7 @@ from typing import Annotated
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.columns import Column, Int32, columns_of
 
-__all__ = ["BROKER_COLUMNS", "NAMED_TABLES", "NAME_COLUMNS"]
+__all__ = ["BROKER_COLUMNS", "NAMED_ROWS", "NAMED_TABLES", "NAME_COLUMNS", "Names"]
 
 
 class Names(NamedTuple):
@@ -40,3 +40,5 @@ NAMED_TABLES = {
     "flows": "first_time_ns",
 }
 """The tables with addresses of both ends, and the column with the time of a line."""
+NAMED_ROWS = {**NAMED_TABLES, "records": "time_ns"}
+"""The same, with tables that have connections only."""

@@ -27,6 +27,10 @@ DNS = b"\0\x1d\x12\x34\x01\0\0\x01\0\0\0\0\0\0\7example\3com\0\0\1\0\1"
         (b"GET /" + b"x" * 250, "http"),
         (b"HTTP/1.0 404 Not Found\r\n", "http"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http"),
+        # RFC 2743 section 3.1, in a frame; without its size it is of another protocol.
+        (bytes.fromhex("0000005a605806062b0601050502a04e") + bytes(78), "gssapi"),
+        (bytes.fromhex("605806062b0601050502a04e") + bytes(78), "unknown"),
+        (bytes.fromhex("0000005a605806062b0601050503a04e") + bytes(78), "unknown"),
         (ZOOKEEPER, "zookeeper"),
         (struct.pack(">iiiqi", 37, 0, 30_000, 5, 16) + bytes(17), "zookeeper"),
         (b"\0\0\0\x08\xff\xff\xff\xfe\0\0\0\x0b", "zookeeper"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from kanalyze.common.zones import zone_of
 from kanalyze.live.view.tables import TABLES
 from kanalyze.live.view.view import REFRESH_NS, ViewController, filters_text, render, view_of
 from kanalyze.live.view.view_state import ViewState
@@ -363,6 +365,12 @@ def test_requests_are_sorted_by_latency_or_by_time():
     shown = text(with_rows(usual(), [FAST]), state, 100, 30)
     assert "latest first" in shown
     assert "at (UTC)\u2193" in shown
+    there = with_rows(usual(), [FAST])._replace(zone=zone_of("Asia/Kolkata"))
+    in_india = text(there, state, 100, 30)
+    assert "at (IST)\u2193" in in_india
+    hours = [re.findall(r"\b(\d\d):\d\d:\d\d\.\d{3}", screen) for screen in (shown, in_india)]
+    assert len(hours[0]) == len(hours[1]) > 0
+    assert hours[0] != hours[1]
     assert not after("s", state=state).latest
 
 
@@ -378,7 +386,13 @@ def test_every_line_except_that_of_others_opens():
     state = view_of(hostile(), after("2", "end"), 80, 24).state
     assert hostile().clients[-1].other
     assert after("enter", state=state) == state
-    assert after("enter") == ViewState()
+    # Nothing is selected yet: the first line is, then it opens.
+    assert after("enter") == replace(ViewState(), index=0)
+
+
+def test_the_tab_of_findings_says_how_many_there_are():
+    assert "8 findings\n" in text(usual(), ViewState(), 80, 24)
+    assert "8 findings: 1\n" in text(with_hostile_finding(), ViewState(), 80, 24)
 
 
 def with_hostile_finding():

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
+from kanalyze.common.zones import zone_of
 from kanalyze.render.html import html_page
 from kanalyze.render.html.findings import findings_html
+from kanalyze.render.html.model import model_of
 from kanalyze.render.html.tables import TABLES
 from kanalyze.render.json import summary_json
 from tests.queries.test_json_schema import violations
@@ -346,3 +348,15 @@ def test_names_of_tables_and_of_their_columns_are_unique() -> None:
     for table in TABLES:
         titles = [column.title for column in table.columns]
         assert len(set(titles)) == len(titles), table.name
+
+
+def test_times_are_of_the_zone_and_say_so() -> None:
+    report, cube = report_and_cube_of("fault-throttled")
+    utc, there = html_page(report, cube), html_page(report, cube, zone_of("Asia/Kolkata"))
+    assert "2026-11-22 18:36:41 to 2026-11-22 18:37:18 UTC (" in utc
+    assert "2026-11-23 00:06:41 to 2026-11-23 00:07:18 IST, UTC+5:30 (" in there
+    assert "Times are UTC." in utc
+    assert "Times are IST, UTC+5:30; those of commands and of the page&#x27;s address" in there
+    assert model_of(report, cube)["offsets"] == [[cube["start_ns"] // 1000, 0]]
+    [(_, offset_us)] = model_of(report, cube, zone_of("Asia/Kolkata"))["offsets"]
+    assert offset_us == 5.5 * 3600 * 10**6

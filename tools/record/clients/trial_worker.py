@@ -8,6 +8,8 @@ import contextlib
 import itertools
 import json
 import socket
+import ssl
+import struct
 import sys
 import threading
 import time
@@ -19,6 +21,7 @@ import aiokafka
 from confluent_kafka import Consumer, KafkaException, Producer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
 Job = dict[str, Any]
 
@@ -180,45 +183,138 @@ def ask_often(job: Job) -> None:
         time.sleep(0.2)
 
 
-def speak_http(job: Job) -> None:
-    """A web client that was given a broker's address."""
-    end = time.monotonic() + _seconds(job)
-    while time.monotonic() < end:
-        host, port = job["bootstrap"].split(",")[0].split(":")
-        with socket.create_connection((host, int(port)), 5) as connection:
-            connection.sendall(f"GET /health HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-            with contextlib.suppress(OSError):
-                connection.recv(100)
-        time.sleep(float(job.get("pause_s", 2)))
-
-
-def close_at_once(job: Job) -> None:
-    """A server that closes each connection when it has read something."""
-    with socket.create_server((job["host"], int(job["port"]))) as server:
-        while True:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(4096)
-
-
-def fetch_old(job: Job) -> None:
-    """A client of 2016: Fetch v2 without a look at what the broker speaks."""
+def _say(job: Job, messages: Callable[[int], list[bytes]]) -> None:
+    """Connect again and again; send messages, each after an answer to the one before."""
     host, port = job["bootstrap"].split(",")[0].split(":")
-    name, topic = job["client_id"].encode(), job["topic"].encode()
     end = time.monotonic() + _seconds(job)
     for number in itertools.count(1):
         if time.monotonic() > end:
             return
-        body = (1).to_bytes(2) + (2).to_bytes(2) + number.to_bytes(4)
-        body += len(name).to_bytes(2) + name
-        body += b"\xff\xff\xff\xff" + (500).to_bytes(4) + (1).to_bytes(4) + (1).to_bytes(4)
-        body += len(topic).to_bytes(2) + topic + (1).to_bytes(4) + bytes(12)
-        body += (1 << 20).to_bytes(4)
-        with socket.create_connection((host, int(port)), 5) as connection:
-            connection.sendall(len(body).to_bytes(4) + body)
-            with contextlib.suppress(OSError):
-                connection.recv(100)
-        time.sleep(1)
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((host, int(port)), 5) as connection,
+        ):
+            for message in messages(number):
+                connection.sendall(message)
+                connection.recv(4096)
+        time.sleep(float(job.get("pause_s", 1)))
+
+
+def _text(text: str) -> bytes:
+    return len(text).to_bytes(2) + text.encode()
+
+
+def _sized(content: bytes) -> bytes:
+    return len(content).to_bytes(4) + content
+
+
+def _request(job: Job, number: int, api: tuple[int, int], body: bytes) -> bytes:
+    """A request of an API and version whose header has no tagged fields."""
+    key, version = api
+    head = key.to_bytes(2) + version.to_bytes(2) + number.to_bytes(4) + _text(job["client_id"])
+    return _sized(head + body)
+
+
+def speak_http(job: Job) -> None:
+    """A web client that was given a broker's address."""
+    host = job["bootstrap"].split(",")[0]
+    content = job.get("content", "")
+    head = f"{job.get('method', 'GET')} /health HTTP/1.1\r\nHost: {host}\r\n"
+    if content:
+        head += f"Content-Length: {len(content)}\r\n"
+    _say(job, lambda _: [f"{head}\r\n{content}".encode()])
+
+
+def answer_http(job: Job) -> None:
+    """A web server, which refuses what it does not understand."""
+    text = (
+        b"HTTP/1.1 400 Bad Request\r\nServer: web\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+
+    def refuse(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(text)
+
+    _serve(job, refuse)
+
+
+def close_at_once(job: Job) -> None:
+    """A server that closes each connection when it has read something, by a reset if so told."""
+
+    def close(connection: socket.socket) -> None:
+        connection.recv(4096)
+        if job.get("is_reset"):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    _serve(job, close)
+
+
+def _serve(job: Job, answer: Callable[[socket.socket], object]) -> None:
+    with socket.create_server((job["host"], int(job["port"]))) as server:
+        while True:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                answer(connection)
+
+
+def answer_tls(job: Job) -> None:
+    """The end of TLS in front of a broker."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = ssl.TLSVersion[job["version"]]
+    context.load_cert_chain(job["keystore"])
+
+    def shake_hands(connection: socket.socket) -> None:
+        connection.settimeout(5)
+        with context.wrap_socket(connection, server_side=True) as inside:
+            inside.recv(4096)
+
+    _serve(job, shake_hands)
+
+
+def fetch_old(job: Job) -> None:
+    """A client of 2016: Fetch v2 without a look at what the broker speaks."""
+    body = b"\xff\xff\xff\xff" + (500).to_bytes(4) + (1).to_bytes(4) + (1).to_bytes(4)
+    body += _text(job["topic"]) + (1).to_bytes(4) + bytes(12) + (1 << 20).to_bytes(4)
+    _say(job, lambda number: [_request(job, number, (1, 2), body)])
+
+
+def corrupt(job: Job) -> None:
+    """A client made by hand, which does not compute the CRC of its batches (Produce v7)."""
+    value = b"by hand"
+    record = bytes((0, 0, 0, 1, 2 * len(value))) + value + b"\0"
+    records = bytes((2 * len(record),)) + record
+    inside = bytes(2) + bytes(4) + 2 * time.time_ns().to_bytes(8) + b"\xff" * 14
+    inside += (1).to_bytes(4) + records
+    batch = b"\xff\xff\xff\xff\x02" + b"\x2b\xad\xba\xad" + inside
+    body = (
+        b"\xff\xff" + (1).to_bytes(2) + (5000).to_bytes(4) + (1).to_bytes(4) + _text(job["topic"])
+    )
+    body += (1).to_bytes(4) + bytes(4) + _sized(bytes(8) + _sized(batch))
+    _say(job, lambda number: [_request(job, number, (0, 7), body)])
+
+
+def corrupt_python(job: Job) -> None:
+    """kafka-python on a machine whose memory loses bits now and then."""
+    build, count = DefaultRecordBatchBuilder.build, itertools.count(1)
+
+    def build_wrong(self: DefaultRecordBatchBuilder) -> bytearray:
+        batch = bytearray(build(self))
+        if next(count) % 3 == 0:
+            batch[-5] ^= 0x10
+        return batch
+
+    DefaultRecordBatchBuilder.build = build_wrong
+    produce_python(job)
+
+
+def speak_kerberos(job: Job) -> None:
+    """A client of 0.9 with GSSAPI: its token is the first that it sends, or it asks first."""
+    oid = bytes.fromhex("06092a864886f71201020201006e82021e3082021aa003020105a10302010e")
+    token = b"\x60\x82\x02\x2f" + oid + b"\x5a" * (559 - len(oid))
+    messages = [_sized(token)]
+    if job.get("asks_first"):
+        messages = [_request(job, 1, (17, 1), _text("GSSAPI")), *messages]
+    _say(job, lambda _: messages)
 
 
 def background(job: Job) -> None:
@@ -245,8 +341,13 @@ OPERATIONS: dict[str, Callable[[Job], None]] = {
         come_and_go,
         ask_often,
         speak_http,
+        answer_http,
         close_at_once,
+        answer_tls,
         fetch_old,
+        corrupt,
+        corrupt_python,
+        speak_kerberos,
         background,
     )
 }

@@ -87,9 +87,17 @@ def agent() -> Path:
 
 def keylog_library() -> Path:
     """The library that makes a program with OpenSSL write a key log, built here."""
+    return _library(HERE / "clients" / "keylog.c")
+
+
+def slow_disk_library() -> Path:
+    """The library that makes a program's disk slow, built here."""
+    return _library(HERE / "lab" / "slow_disk.c")
+
+
+def _library(source: Path) -> Path:
     need("cc")
-    source = HERE / "clients" / "keylog.c"
-    library = cache_folder() / f"keylog-{_digest(source)}.so"
+    library = cache_folder() / f"{source.stem}-{_digest(source)}.so"
     if not library.exists():
         run(["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(source), "-ldl"], timeout=60)
     return library

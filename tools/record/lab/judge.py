@@ -52,6 +52,9 @@ def _wrong(trial: Trial, found: Sequence[Finding], fault_ns: Span | None) -> str
     for name, value in trial.expected.concerns.items():
         if not _names(first, name, value):
             return f"{name} is {first['concerns'].get(name)}, not {value}"
+    for name in trial.expected.also:
+        if name not in {one["name"] for one in found}:
+            return f"{name} is missing"
     if trial.expected.is_timed and fault_ns is not None:
         return _time(first, *fault_ns)
     return None

@@ -25,6 +25,8 @@ class Expected:
     """Values by name, as findings have them; of a broker the IP address is enough."""
     is_timed: bool = True
     """Whether the fault has a beginning and an end that the capture shows."""
+    also: tuple[str, ...] = ()
+    """Names of findings that have to be reported too, as effects of the first."""
 
 
 def _nothing(_: "Stage") -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.bridge import CpuShare, LossyLine, Machine, Switch
-from lab.broker import PORTS, Broker
-from lab.cache import Tools
+from lab.broker import JVM, PORTS, Broker
+from lab.cache import Tools, slow_disk_library
 from lab.cluster import Cluster, Node
 from lab.processes import run
 
@@ -22,9 +22,12 @@ OUTSIDE = 9095
 class Stand(Node):
     """A node on its machine."""
 
-    def __init__(self, tools: Tools, machine: Machine, folder: Path, number: int) -> None:
+    def __init__(
+        self, tools: Tools, machine: Machine, folder: Path, number: int, slow_disk: Path
+    ) -> None:
         super().__init__(tools, machine, folder, number, NODES)
         self.machine = machine
+        self._slow_disk = slow_disk
 
     @property
     def address(self) -> str:
@@ -59,6 +62,15 @@ class Stand(Node):
         """Return what loses a share of the frames from and to it."""
         return LossyLine(self.machine, switch, share)
 
+    @contextlib.contextmanager
+    def slow_disk(self, ms: int, word: str) -> Iterator[None]:
+        """Let each write to a file whose path has a word in it take longer."""
+        self._slowness.write_text(f"{ms} {word}\n")
+        try:
+            yield
+        finally:
+            self._slowness.unlink()
+
     def forget(self, ip: str) -> None:
         """Forget all connections with an address, of which the address hears nothing.
 
@@ -73,10 +85,18 @@ class Stand(Node):
             run(self.machine.command(words), timeout=10)
 
     @property
+    def _slowness(self) -> Path:
+        return self.folder / "slow-disk"
+
+    @property
     def _pid(self) -> int:
         if self.child is None:
             raise ValueError(f"node {self.number} does not run")
         return self.child.pid
+
+    def _java(self, main_class: str, *words: str, options: tuple[str, ...] = JVM) -> list[str]:
+        disk = [f"LD_PRELOAD={self._slow_disk}", f"SLOW_DISK={self._slowness}"]
+        return ["env", *disk, *super()._java(main_class, *words, options=options)]
 
     def _watched(self) -> tuple[str, ...]:
         # Nobody reads its request log, and three heaps are on this machine.
@@ -119,8 +139,9 @@ class Trio(Cluster):
     """Three machines and their nodes; started on entering, stopped on leaving."""
 
     def __init__(self, tools: Tools, machines: list[Machine], folder: Path) -> None:
+        slow_disk = slow_disk_library()
         self.stands = [
-            Stand(tools, machine, folder / f"node-{number}", number)
+            Stand(tools, machine, folder / f"node-{number}", number, slow_disk)
             for number, machine in enumerate(machines, 1)
         ]
         self.nodes = self.stands

@@ -1,11 +1,15 @@
 """Faults, and the finding that each should be; scenarios have them in other ways."""
 
+import contextlib
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from lab.authority import Authority
 from lab.broker import PASSWORDS, PORTS
-from lab.scenario import ACLS, CONFIGS, CONSUMER, TOPICS
+from lab.scenario import ACLS, CONFIGS, CONSUMER, PERFORMANCE, TOPICS
 from lab.trial import Expected, Stage, Trial
 from lab.trio import OUTSIDE
 
@@ -14,7 +18,7 @@ VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 NODE = "10.88.0.1{}"
 
 
-def _node(number: int) -> dict[str, str]:
+def _node(number: int) -> dict[str, Any]:
     return {"broker": NODE.format(number)}
 
 
@@ -203,7 +207,7 @@ def _denied(stage: Stage) -> None:
 
 
 def _mistyped(stage: Stage) -> None:
-    config = {
+    config: dict[str, Any] = {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": "bob",
@@ -375,6 +379,256 @@ def _behind(stage: Stage) -> None:
         )
 
 
+def _replicas(topic: str, *partitions: str, **config: str) -> Callable[[Stage], None]:
+    """Create a topic whose replicas are on these nodes."""
+    settings = [f"{name.replace('_', '.')}={value}" for name, value in config.items()]
+    more = [word for each in settings for word in ("--config", each)]
+    where = ["--replica-assignment", ",".join(partitions)]
+
+    def create(stage: Stage) -> None:
+        stage.tool(TOPICS, "--create", "--topic", topic, *where, *more)
+
+    return create
+
+
+def _producer(stage: Stage, client_id: str, topic: str, seconds: int, per_s: int) -> None:
+    """Start a Java producer; what it says of its end is not waited for."""
+    words = ["--topic", topic, "--num-records", str(seconds * per_s), "--record-size", "500"]
+    words += [
+        "--throughput",
+        str(per_s),
+        "--producer-props",
+        f"bootstrap.servers={stage.bootstrap}",
+    ]
+    stage.java(PERFORMANCE, *words, "acks=all", "linger.ms=0", f"client.id={client_id}")
+
+
+def _slow_follower(stage: Stage) -> None:
+    """Of the follower's disks, the one that holds the topic is slow."""
+    _producer(stage, "patient", "copied", 60, 20)
+    time.sleep(10)
+    with stage.fault(), stage.trio.stands[2].slow_disk(60, "copied-"):
+        time.sleep(25)
+    time.sleep(6)
+
+
+def _slow_disk(stage: Stage) -> None:
+    stage.worker("produce_python", client_id="patient", topic="stored", per_s=12)
+    time.sleep(9)
+    with stage.fault(), stage.trio.stands[1].slow_disk(120, ".log"):
+        time.sleep(25)
+    time.sleep(6)
+
+
+def _all_disks(stage: Stage) -> None:
+    stage.worker("produce_python", client_id="patient", topic="everywhere", per_s=12)
+    time.sleep(12)
+    with contextlib.ExitStack() as together, stage.fault():
+        for stand in stage.trio.stands:
+            together.enter_context(stand.slow_disk(150, ".log"))
+        time.sleep(25)
+    time.sleep(8)
+
+
+def _all_starved(stage: Stage) -> None:
+    stage.worker("produce_python", client_id="waiter", topic="hungry", per_s=15)
+    time.sleep(14)
+    with contextlib.ExitStack() as together, stage.fault():
+        for stand in stage.trio.stands:
+            together.enter_context(stand.starved(0.06))
+        time.sleep(25)
+    time.sleep(8)
+
+
+def _narrow_link(stage: Stage) -> None:
+    """Batches of records of librdkafka, and a link that is busy for most of the time."""
+    _producer(stage, "office", "wide", 40, 10)
+    time.sleep(4)
+    with stage.fault():
+        stage.jobs.shape(600)
+        config: dict[str, Any] = {"linger.ms": 400, "batch.num.messages": 100}
+        child = stage.worker(
+            "produce",
+            client_id="branch",
+            topic="wide",
+            seconds=22,
+            per_s=30,
+            size=1500,
+            config=config,
+        )
+        stage.finish(child)
+        stage.jobs.unshape()
+
+
+def _narrow_broker(stage: Stage) -> None:
+    """A broker whose own line is slow: what it answers takes long to come."""
+    _producer(stage, "filler", "broad", 50, 25)
+    group: dict[str, Any] = {"topic": "broad", "group": "readers"}
+    stage.worker("consume_python", client_id="reader", **group)
+    time.sleep(9)
+    with stage.fault():
+        stage.trio.stands[2].machine.shape(320)
+        time.sleep(25)
+        stage.trio.stands[2].machine.unshape()
+    time.sleep(5)
+
+
+def _corrupt(stage: Stage) -> None:
+    with stage.fault():
+        stage.finish(stage.worker("corrupt", client_id="handmade", topic="bytes", seconds=15))
+
+
+def _bad_memory(stage: Stage) -> None:
+    with stage.fault():
+        child = stage.worker(
+            "corrupt_python",
+            client_id="forgetful",
+            topic="bits",
+            seconds=20,
+            per_s=3,
+            config={"enable_idempotence": False},
+        )
+        stage.finish(child)
+
+
+def _late_follower(stage: Stage) -> None:
+    """The follower stands still for longer than the producer waits for an answer."""
+    config: dict[str, Any] = {
+        "enable_idempotence": False,
+        "request_timeout_ms": 1500,
+        "linger_ms": 0,
+    }
+    words: dict[str, Any] = {"client_id": "careful", "topic": "billed", "per_s": 2}
+    stage.worker("produce_python", **words, config=config)
+    time.sleep(5)
+    with stage.fault(), stage.trio.stands[2].standing_still():
+        time.sleep(5)
+    time.sleep(8)
+
+
+def _impatient(stage: Stage) -> None:
+    """The leader's disk takes longer than the producer waits for an answer."""
+    config: dict[str, Any] = {
+        "enable.idempotence": False,
+        "request.timeout.ms": 1000,
+        "socket.timeout.ms": 1000,
+        "linger.ms": 0,
+        "max.in.flight": 1,
+        # Else records are sent again in larger batches, which only their contents could tell.
+        "batch.num.messages": 1,
+    }
+    stage.worker("produce", client_id="hurried", topic="sold", per_s=1, config=config)
+    time.sleep(6)
+    with stage.fault(), stage.trio.stands[0].slow_disk(1600, "sold-"):
+        time.sleep(7)
+    time.sleep(8)
+
+
+def _post(stage: Stage) -> None:
+    inside = f"{stage.trio.stands[1].machine.ip}:{PORTS['INTERNAL']}"
+    words: dict[str, Any] = {"method": "POST", "content": '{"records": [{"value": 1}]}'}
+    with stage.fault():
+        child = stage.worker(
+            "speak_http", client_id="-", bootstrap=inside, seconds=12, pause_s=0.7, **words
+        )
+        stage.finish(child)
+
+
+def _web_server(stage: Stage, start_client: Callable[[str], subprocess.Popen[str]]) -> None:
+    node = stage.trio.stands[0]
+    web: dict[str, Any] = {
+        "machine": node.machine,
+        "client_id": "-",
+        "host": node.machine.ip,
+        "port": 8080,
+    }
+    stage.worker("answer_http", **web)
+    time.sleep(1)
+    with stage.fault():
+        child = start_client(f"{node.machine.ip}:8080")
+        time.sleep(16)
+        stage.end(child)
+
+
+def _to_web(stage: Stage) -> None:
+    told: dict[str, Any] = {"client_id": "astray", "topic": "known", "seconds": 30}
+    _web_server(stage, lambda where: stage.worker("produce", bootstrap=where, **told))
+
+
+def _java_to_web(stage: Stage) -> None:
+    words = ["--topic", "known", "--group", "strays"]
+    _web_server(stage, lambda where: stage.java(CONSUMER, "--bootstrap-server", where, *words))
+
+
+def _reset(stage: Stage) -> None:
+    node = stage.trio.stands[1]
+    where: dict[str, Any] = {
+        "machine": node.machine,
+        "host": node.machine.ip,
+        "port": 9193,
+        "is_reset": True,
+    }
+    stage.worker("close_at_once", client_id="-", **where)
+    time.sleep(1)
+    with stage.fault():
+        words = ["--topic", "known", "--bootstrap-server", f"{node.machine.ip}:9193"]
+        child = stage.java(CONSUMER, *words)
+        time.sleep(18)
+        stage.end(child)
+
+
+def _kerberos(stage: Stage, **job: Any) -> None:
+    with stage.fault():
+        where = _login(stage).split(",")[0]
+        told: dict[str, Any] = {"client_id": "realm", "bootstrap": where, "seconds": 14}
+        stage.finish(stage.worker("speak_kerberos", **told, **job))
+
+
+def _kerberos_asked(stage: Stage) -> None:
+    _kerberos(stage, asks_first=True)
+
+
+@contextlib.contextmanager
+def _certificate(stage: Stage, version: str, *, expired: bool) -> Iterator[tuple[str, Path]]:
+    """Let something end TLS on the second node; yield its address and its authority."""
+    authority = Authority(stage.folder / f"authority-{stage.trial}")
+    node = stage.trio.stands[1]
+    keystore = authority.keystore("front", expired=expired)
+    told: dict[str, Any] = {"keystore": str(keystore), "version": version}
+    where: dict[str, Any] = {"machine": node.machine, "host": node.machine.ip, "port": 9194}
+    stage.worker("answer_tls", client_id="-", **where, **told)
+    time.sleep(1)
+    with stage.fault():
+        yield f"{node.machine.ip}:9194", authority.certificate
+
+
+def _expired(stage: Stage) -> None:
+    with _certificate(stage, "TLSv1_2", expired=True) as (where, trusted):
+        words = ["--topic", "known", "--bootstrap-server", where]
+        for each in (
+            "security.protocol=SSL",
+            "ssl.truststore.type=PEM",
+            f"ssl.truststore.location={trusted}",
+            "ssl.endpoint.identification.algorithm=",
+        ):
+            words += ["--command-property", each]
+        child = stage.java(CONSUMER, *words)
+        time.sleep(16)
+        stage.end(child)
+
+
+def _unknown_authority(stage: Stage) -> None:
+    with _certificate(stage, "TLSv1_3", expired=False) as (where, _):
+        config: dict[str, Any] = {"security.protocol": "ssl"}
+        told: dict[str, Any] = {
+            "client_id": "doubter",
+            "topic": "known",
+            "seconds": 15,
+            "config": config,
+        }
+        stage.finish(stage.worker("produce", bootstrap=where, **told))
+
+
 def _is(*findings: str, timed: bool = True, **concerns: str) -> Expected:
     return Expected(findings, concerns, is_timed=timed)
 
@@ -411,7 +665,7 @@ FAULTS = (
         "a producer's link has 20 kB/s",
         _narrow,
         _topic("narrow"),
-        _is("packets_lost", "slow_network", client_id="uploader"),
+        _is("narrow_link", client_id="uploader"),
     ),
     Trial(
         "advertised",
@@ -556,5 +810,125 @@ FAULTS = (
         _behind,
         _topic("backlog", 1),
         _is("growing_lag", group_id="slow-readers", topic="backlog"),
+    ),
+    Trial(
+        "slow-follower",
+        "the disk of a follower takes 60 ms for a write",
+        _slow_follower,
+        _replicas("copied", "1:3", "2:3"),
+        Expected(("slow_follower",), {"client_ip": NODE.format(3)}),
+    ),
+    Trial(
+        "slow-disk",
+        "the disk of broker 2 takes 120 ms for a write",
+        _slow_disk,
+        _topic("stored"),
+        Expected(("slow_follower",), {"client_ip": NODE.format(2)}),
+    ),
+    Trial(
+        "all-disks",
+        "the disks of all brokers take 150 ms for a write",
+        _all_disks,
+        _topic("everywhere", 1),
+        Expected(("broker_slowed",)),
+    ),
+    Trial(
+        "all-starved",
+        "all brokers have 6 % of a processor for 25 s",
+        _all_starved,
+        _topic("hungry"),
+        Expected(("broker_slowed", "broker_stood_still", "slow_broker")),
+    ),
+    Trial(
+        "narrow-link",
+        "a client's link has 75 kB/s, which it fills",
+        _narrow_link,
+        _topic("wide"),
+        _is("narrow_link", client_id="branch"),
+    ),
+    Trial(
+        "narrow-broker",
+        "the link of broker 3 has 40 kB/s",
+        _narrow_broker,
+        _topic("broad"),
+        Expected(("narrow_link",), _node(3)),
+    ),
+    Trial(
+        "corrupt",
+        "a client made by hand with a wrong CRC",
+        _corrupt,
+        _replicas("bytes", "1:2"),
+        _is("wrong_crc", client_id="handmade"),
+    ),
+    Trial(
+        "bad-memory",
+        "a client whose memory loses a bit of each third batch",
+        _bad_memory,
+        _topic("bits", 1),
+        _is("wrong_crc", client_id="forgetful"),
+    ),
+    Trial(
+        "late-follower",
+        "a follower stands still, and a producer without idempotence sends again",
+        _late_follower,
+        _replicas("billed", "1:3"),
+        Expected(("broker_stood_still",), _node(3), also=("written_twice",)),
+    ),
+    Trial(
+        "impatient",
+        "a disk slower than a producer without idempotence waits",
+        _impatient,
+        _replicas("sold", "1:2"),
+        Expected(
+            ("unanswered", "slow_broker", "broker_stood_still"), _node(1), also=("written_twice",)
+        ),
+    ),
+    Trial(
+        "http-post",
+        "HTTP with a body to a port between brokers",
+        _post,
+        expected=_is("wrong_protocol", **_node(2)),
+    ),
+    Trial(
+        "web",
+        "a web server's address in bootstrap.servers",
+        _to_web,
+        expected=_is("wrong_protocol", client_id="astray", **_node(1)),
+    ),
+    Trial(
+        "java-web",
+        "a web server's address in bootstrap.servers, of a Java client",
+        _java_to_web,
+        expected=_is("wrong_protocol", timed=False, **_node(1)),
+    ),
+    Trial(
+        "reset",
+        "a server that resets after ApiVersions",
+        _reset,
+        expected=_is("closed_at_api_versions", **_node(2)),
+    ),
+    Trial(
+        "kerberos",
+        "tokens of GSSAPI to a port that has another login",
+        _kerberos,
+        expected=_is("wrong_protocol", client_ip="10.88.0.31"),
+    ),
+    Trial(
+        "kerberos-asked",
+        "a client that asks for GSSAPI, which is not allowed",
+        _kerberos_asked,
+        expected=_is("login_failures", client_id="realm"),
+    ),
+    Trial(
+        "expired",
+        "an expired certificate (TLS 1.2)",
+        _expired,
+        expected=_is("tls_failed", timed=False, **_node(2)),
+    ),
+    Trial(
+        "unknown-authority",
+        "a certificate of an unknown authority (TLS 1.3)",
+        _unknown_authority,
+        expected=_is("tls_failed", **_node(2)),
     ),
 )

@@ -10,6 +10,7 @@
 -- why: Every client of the broker waits for it.
 -- repair: See what began at that time: a backup, a reassignment, compaction, a rolling restart, other processes on the machine. On the broker: RequestQueueTimeMs (too few threads, no processor), LocalTimeMs (disk), RemoteTimeMs (followers, for acks=all), garbage collection.
 -- caused by broker_stood_still: broker
+-- caused by narrow_link: machine
 -- caused by slow_broker: broker
 -- caused by slow_follower
 -- only if requests: count(*) FILTER (WHERE api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') AND coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000) >= 3 * $least_spans

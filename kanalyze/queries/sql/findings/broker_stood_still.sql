@@ -139,6 +139,20 @@ everybody AS (
     WHERE requests.request_bytes IS NOT NULL
     GROUP BY requests.broker_ip, requests.broker_port
 ),
+-- One broker may have several ports: the one on which most waited says it for all.
+told AS (
+    SELECT stood.*
+    FROM stood
+    LEFT JOIN stood AS others
+        ON stood.broker_ip = others.broker_ip
+        AND stood.from_ns < others.until_ns
+        AND others.from_ns < stood.until_ns
+        AND (
+            stood.connections < others.connections
+            OR (stood.connections = others.connections AND stood.broker_port > others.broker_port)
+        )
+    WHERE others.broker_ip IS NULL
+),
 together AS (
     SELECT
         stood.broker_ip,
@@ -163,8 +177,8 @@ together AS (
     GROUP BY stood.broker_ip, stood.broker_port
 )
 SELECT
-    stood.broker_ip,
-    stood.broker_port,
+    told.broker_ip,
+    told.broker_port,
     concat(
         'no response for ', in_s(max(until_ns - from_ns)), ' s',
         CASE WHEN count(*) > 1 THEN concat(', the longest of ', count(*), ' times') ELSE '' END,
@@ -185,18 +199,17 @@ SELECT
             )
         END
     ) AS what,
-    -- rows: flatten(list(stood.request_ids)) AS request_ids,
-    -- One broker may have several ports: that of most clients comes first.
+    -- rows: flatten(list(told.request_ids)) AS request_ids,
     max(affected.clients) * sum(until_ns - from_ns) / 1e9 AS weight,
     min(first_time_ns) AS first_time_ns,
     max(until_ns) AS last_time_ns,
     min(first_packet) AS first_packet
-FROM stood
+FROM told
 JOIN affected
-    ON stood.broker_ip = affected.broker_ip AND stood.broker_port = affected.broker_port
+    ON told.broker_ip = affected.broker_ip AND told.broker_port = affected.broker_port
 JOIN everybody
-    ON stood.broker_ip = everybody.broker_ip AND stood.broker_port = everybody.broker_port
+    ON told.broker_ip = everybody.broker_ip AND told.broker_port = everybody.broker_port
 LEFT JOIN together
-    ON stood.broker_ip = together.broker_ip AND stood.broker_port = together.broker_port
-GROUP BY stood.broker_ip, stood.broker_port
+    ON told.broker_ip = together.broker_ip AND told.broker_port = together.broker_port
+GROUP BY told.broker_ip, told.broker_port
 ORDER BY weight DESC, broker_ip, broker_port

@@ -4,6 +4,7 @@
 -- sure: certain: the broker's responses say so.
 -- why: The client makes no progress with this API: it sends the same again, and is refused again.
 -- repair: Look up the error in Kafka's list (kanalyze protocol), and in the logs of client and broker at that time; where the answers to other clients are the same, begin with the broker.
+-- caused by wrong_crc: client_id topic
 -- only if requests: count(*) FILTER (WHERE status = 'error') >= $least_requests
 -- parameter least_requests = 15: minimum number of refused requests, in each burst on average
 -- parameter least_share = 0.5: minimum share of the client's requests of that API

@@ -8,9 +8,12 @@
 -- why: A write with acks=all is answered when all replicas in sync have it, so every producer waits for the slowest; if it falls behind for replica.lag.time.max.ms, it leaves the replicas in sync.
 -- repair: Look at that broker's machine: the disk of its log folders (iostat -x: await, util), memory for the page cache, processor (throttling of a container), garbage collection; and at its number of partitions and num.replica.fetchers.
 -- caused by broker_stood_still
+-- caused by narrow_link: machine
 -- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND record_bytes > 0 AND is_replica_client(client_id)) >= $least_fetches
 -- parameter least_fetches = 20: minimum number of responses with records to the follower
--- parameter least_ms = 10: minimum median of the ms until its next Fetch
+-- parameter least_spans = 5: minimum number of spans of 2 s in which it is slow
+-- parameter least_share = 0.7: minimum share of the spans from the first of these to the last
+-- parameter least_ms = 10: minimum median of a span's ms until its next Fetch
 -- parameter least_ratio = 5: minimum ratio to the median of the other followers
 -- parameter least_alone_ms = 50: minimum median in ms if there is no other follower
 WITH fetches AS (
@@ -36,45 +39,87 @@ copied AS (
     FROM fetches
     WHERE record_bytes > 0 AND until_next_ns >= 0
 ),
-of_followers AS (
+-- In spans of time: a follower that is slow fetches seldom, so most of its fetches may be of other times,
+-- and all followers are slow at a time when the whole machine or cluster is.
+of_spans AS (
     SELECT
         follower,
         client_ip,
+        request_start_ns // 2000000000 AS span,
         count(*) AS fetches,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY until_next_ns) AS median_ns
     FROM copied
-    GROUP BY follower, client_ip
-    HAVING count(*) >= $least_fetches
+    GROUP BY follower, client_ip, request_start_ns // 2000000000
+),
+followers AS (
+    SELECT count(DISTINCT concat(follower, ' ', client_ip)) AS number
+    FROM of_spans
 ),
 compared AS (
     SELECT
         own.follower,
         own.client_ip,
+        own.span,
         own.fetches,
         own.median_ns,
-        count(others.follower) AS others,
         min(others.median_ns) AS others_median_ns,
         CASE
             WHEN count(others.follower) = 0 THEN $least_alone_ms * 1000000
             ELSE greatest($least_ms * 1000000, $least_ratio * min(others.median_ns))
         END AS limit_ns
-    FROM of_followers AS own
-    LEFT JOIN of_followers AS others
-        ON own.follower <> others.follower OR own.client_ip <> others.client_ip
-    GROUP BY own.follower, own.client_ip, own.fetches, own.median_ns
+    FROM of_spans AS own
+    CROSS JOIN followers
+    LEFT JOIN of_spans AS others
+        ON own.span = others.span
+        AND (own.follower <> others.follower OR own.client_ip <> others.client_ip)
+    GROUP BY
+        own.follower, own.client_ip, own.span, own.fetches, own.median_ns, followers.number
+    HAVING followers.number = 1 OR count(others.follower) > 0
 ),
-slow AS (
+slow_spans AS (
     SELECT *
     FROM compared
     WHERE median_ns >= limit_ns
 ),
--- What waits for it: writes to the brokers that it copies from.
+suspected AS (
+    SELECT
+        follower,
+        client_ip,
+        count(*) AS spans,
+        sum(fetches) AS fetches,
+        min(span) AS first_span,
+        max(span) AS last_span,
+        min(limit_ns) AS limit_ns,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY median_ns) AS median_ns,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY others_median_ns) AS others_median_ns
+    FROM slow_spans
+    GROUP BY follower, client_ip
+    HAVING count(*) >= $least_spans AND sum(fetches) >= $least_fetches
+),
+-- Where machines lack processors, now one is slow and now another.
+slow AS (
+    SELECT suspected.*
+    FROM suspected
+    WHERE
+        suspected.spans >= $least_share * (
+            SELECT count(*)
+            FROM compared
+            WHERE
+                compared.follower = suspected.follower
+                AND compared.client_ip = suspected.client_ip
+                AND compared.span BETWEEN suspected.first_span AND suspected.last_span
+        )
+),
+-- What waits for it: writes meanwhile to the brokers that it copies from.
 leaders AS (
     SELECT DISTINCT
         slow.follower,
         slow.client_ip,
+        slow.first_span,
+        slow.last_span,
         copied.broker_ip,
-        copied.broker_port
+        -- Clients write to another port of a broker; brokers on one machine have the same address.
+        CASE WHEN copied.client_ip = copied.broker_ip THEN copied.broker_port END AS broker_port
     FROM slow
     JOIN copied ON slow.follower = copied.follower AND slow.client_ip = copied.client_ip
 ),
@@ -92,7 +137,9 @@ writes AS (
         ) AS others_ns
     FROM leaders
     JOIN requests
-        ON leaders.broker_ip = requests.broker_ip AND leaders.broker_port = requests.broker_port
+        ON leaders.broker_ip = requests.broker_ip
+        AND coalesce(leaders.broker_port, requests.broker_port) = requests.broker_port
+        AND requests.request_start_ns // 2000000000 BETWEEN leaders.first_span AND leaders.last_span
     WHERE requests.api_name = 'Produce' AND requests.latency_ns IS NOT NULL
     GROUP BY leaders.follower, leaders.client_ip
 )
@@ -104,13 +151,13 @@ SELECT
         in_ms(slow.limit_ns), ' ms from a response with records to its next Fetch, ',
         in_ms(slow.median_ns), ' ms at the median; ',
         CASE
-            WHEN slow.others = 0 THEN 'there is no other follower to compare with'
-            ELSE concat(number_text(slow.others, 'other follower'), ' at best ', in_ms(slow.others_median_ns), ' ms')
+            WHEN slow.others_median_ns IS NULL THEN 'there is no other follower to compare with'
+            ELSE concat('another follower ', in_ms(slow.others_median_ns), ' ms at that time')
         END,
         CASE
-            WHEN coalesce(writes.waiting, 0) = 0 THEN '; no write with acks=all in this capture waits for it'
+            WHEN coalesce(writes.waiting, 0) = 0 THEN '; no write with acks=all in this capture waited for it'
             ELSE concat(
-                '; writes with acks=all to the brokers that it copies from take ',
+                '; writes with acks=all to the brokers that it copies from took ',
                 in_ms(writes.waiting_ns), ' ms at the median',
                 CASE
                     WHEN writes.others > 0 THEN concat(', with acks=1 ', in_ms(writes.others_ns), ' ms')
@@ -128,9 +175,13 @@ FROM slow
 JOIN copied
     ON slow.follower = copied.follower
     AND slow.client_ip = copied.client_ip
-    AND slow.limit_ns <= copied.until_next_ns
+JOIN slow_spans
+    ON copied.follower = slow_spans.follower
+    AND copied.client_ip = slow_spans.client_ip
+    AND copied.request_start_ns // 2000000000 = slow_spans.span
+    AND copied.until_next_ns >= slow_spans.limit_ns
 LEFT JOIN writes ON slow.follower = writes.follower AND slow.client_ip = writes.client_ip
 GROUP BY
-    copied.client_ip, slow.follower, slow.fetches, slow.limit_ns, slow.median_ns, slow.others,
+    copied.client_ip, slow.follower, slow.fetches, slow.limit_ns, slow.median_ns,
     slow.others_median_ns, writes.waiting, writes.others, writes.waiting_ns, writes.others_ns
 ORDER BY weight DESC, copied.client_ip, slow.follower

@@ -8,7 +8,9 @@
 -- why: The client waits for its request.timeout.ms, closes the connection, and tries again elsewhere.
 -- repair: A broker that answers nobody: look at what it did at that time (a long garbage collection, a full request queue, a disk that hangs, a crash, out of memory). One that answers others: a write with acks=all, or a commit, waits for replicas (kafka-topics.sh --describe --under-min-isr-partitions); any other request met a fault of its own, which the broker's log has. Skipped requests: look for a proxy in between, or for an error in the broker's log at that time.
 -- see: over_time
--- caused by broker_stood_still: broker
+-- caused by broker_stood_still: machine
+-- caused by broker_stood_still if api_name = Produce
+-- caused by broker_stood_still if api_name = OffsetCommit
 -- tables: metadata
 -- only if requests: bool_or(api_name NOT IN ('JoinGroup', 'SyncGroup') AND (status = 'unanswered' OR response_start_ns - request_end_ns >= $least_wait_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000))
 -- only if connections: bool_or(closed_by IS NOT NULL)

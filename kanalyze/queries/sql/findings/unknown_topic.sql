@@ -7,7 +7,7 @@
 -- only if requests: bool_or(array_length(list_filter(errors, lambda e: e.code IN (3, 100, 103))) > 0)
 -- parameter least_span_s = 3: minimum seconds over which this goes on
 -- parameter least_requests = 3: minimum number of refused requests
--- parameter longest_between_s = 5: maximum mean of the seconds between requests of `metadata_storm`, which says the same after 30 s
+-- parameter longest_between_s = 5: maximum mean of the seconds between requests of `metadata_storm`, which says the same after 30 s, and of brokers that copy a topic: less often is a topic that is made, and later deleted
 WITH failed AS (
     SELECT
         client_id,
@@ -34,6 +34,12 @@ WITH failed AS (
     HAVING
         count(DISTINCT request_id) >= $least_requests
         AND max(response_start_ns) - min(response_start_ns) >= $least_span_s * 1000000000
+        -- Brokers hear of a topic that is made or deleted one after the other, and ask again at once.
+        AND (
+            NOT is_replica_client(client_id)
+            OR max(response_start_ns) - min(response_start_ns)
+            <= $longest_between_s * 1000000000 * (count(DISTINCT request_id) - 1)
+        )
 ),
 -- Evidence for and against: when the topic was there, and names alike.
 there AS (

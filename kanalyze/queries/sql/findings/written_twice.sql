@@ -12,41 +12,19 @@
 -- caused by unanswered: client_id
 -- caused by broker_away
 -- only if connections: bool_and(client_lost_bytes = 0 AND broker_lost_bytes = 0)
--- only if requests: bool_or(is_produce_api(api_name) AND (status = 'unanswered' OR array_length(list_filter(errors, lambda e: e.code IN (7, 20))) > 0))
+-- only if requests: bool_or(is_produce_api(api_name) AND (status = 'unanswered' OR latency_ns >= 1000000000 OR array_length(list_filter(errors, lambda e: e.code IN (7, 20))) > 0))
 -- parameter least_batches = 1: minimum number of such batches
 -- parameter longest_s = 300: maximum seconds from an attempt to the next
 -- Whose writes are all in the capture: a response that is missing in it is not missing.
 WITH whole AS (
     SELECT
         connection,
-        connection_number
+        connection_number,
+        CASE WHEN closed_by = 'client' THEN closed_ns END AS left_ns
     FROM connections
     WHERE client_lost_bytes = 0 AND broker_lost_bytes = 0 AND broker_packets > 0
 ),
-vain AS (
-    SELECT
-        request_id,
-        client_id,
-        client_ip,
-        topic,
-        "partition",
-        record_count,
-        record_bytes,
-        error_code,
-        request_start_ns,
-        request_packet
-    FROM partitions
-    JOIN whole USING (connection, connection_number)
-    WHERE
-        api_name = 'Produce'
-        AND record_count BETWEEN 1 AND 4294967296
-        AND topic IS NOT NULL
-        AND (status = 'unanswered' OR error_code IN (
-            7, -- REQUEST_TIMED_OUT
-            20 -- NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        ))
-),
-written AS (
+produced AS (
     SELECT
         request_id,
         client_id,
@@ -56,22 +34,44 @@ written AS (
         record_count,
         record_bytes,
         base_offset,
-        request_start_ns
+        error_code,
+        request_start_ns,
+        request_packet,
+        -- The client no longer reads it.
+        coalesce(response_start_ns > left_ns, false) AS is_late,
+        whole.connection IS NOT NULL
+        AND (
+            status = 'unanswered'
+            OR coalesce(error_code, 0) IN (
+                7, -- REQUEST_TIMED_OUT
+                20 -- NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            )
+            OR coalesce(response_start_ns > left_ns, false)
+        ) AS is_vain
     FROM partitions
+    LEFT JOIN whole USING (connection, connection_number)
     WHERE
         api_name = 'Produce'
-        -- Offsets may have any value of 64 bits, which no sum may exceed.
-        AND base_offset BETWEEN 0 AND 4611686018427387904
-        AND error_code = 0
         AND record_count BETWEEN 1 AND 4294967296
-        AND topic IN (SELECT topic FROM vain)
+        AND topic IS NOT NULL
+),
+vain AS (
+    SELECT *
+    FROM produced
+    WHERE is_vain
 ),
 -- Where each write begins, and where the acknowledged one before it ended.
 placed AS (
     SELECT
         *,
         lag(base_offset) OVER of_partition + lag(record_count) OVER of_partition AS end_before
-    FROM written
+    FROM produced
+    WHERE
+        NOT is_vain
+        AND error_code = 0
+        -- Offsets may have any value of 64 bits, which no sum may exceed.
+        AND base_offset BETWEEN 0 AND 4611686018427387904
+        AND topic IN (SELECT topic FROM vain)
     WINDOW of_partition AS (PARTITION BY topic, "partition" ORDER BY base_offset, request_id)
 ),
 -- The attempts before each success, as far as nothing of that size was acknowledged in between.
@@ -104,6 +104,7 @@ retried AS (
         placed.request_start_ns AS last_time_ns,
         count(*) AS attempts,
         count(CASE WHEN vain.error_code IN (7, 20) THEN 1 END) AS refused,
+        count(CASE WHEN vain.is_late AND vain.error_code = 0 THEN 1 END) AS late,
         -- rows: list_append(list(vain.request_id), placed.request_id) AS request_ids,
         min(vain.request_start_ns) AS first_time_ns,
         min(vain.request_packet) AS first_packet
@@ -142,6 +143,7 @@ SELECT
         min(base_offset - room) FILTER (WHERE is_twice), ' on, written again; the first attempts had ',
         CASE
             WHEN sum(refused) FILTER (WHERE is_twice) > 0 THEN 'an error that comes after the append'
+            WHEN sum(late) FILTER (WHERE is_twice) > 0 THEN 'an answer when the client had gone'
             ELSE 'no answer'
         END
     ) AS what,

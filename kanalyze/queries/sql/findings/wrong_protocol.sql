@@ -5,6 +5,7 @@
 -- why: Each such connection is closed at once, or answered by an error; the client cannot work, and retries.
 -- repair: TLS: set security.protocol of the client (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL) to that of the listener on the port that it uses, or use the port of the other listener. The server speaks HTTP (Kafka reads its first bytes as a size of 1213486160): bootstrap.servers has the port of a web server or proxy, of a REST proxy, a schema registry or a metrics exporter. HTTP on a port of Kafka (GET is a size of 1195725856 in the broker's log): a health check, a scraper of metrics or a browser has the broker's port. GSSAPI: the listener is not one of SASL, or the client skips SaslHandshake: compare security.protocol and sasl.mechanism with the listener's.
 -- show: connections
+-- caused by login_failures: client_id
 -- only if connections: bool_or(tls_failure IS NOT NULL OR protocol NOT IN ('kafka', 'kafka-0.7', 'tls', 'none', 'unknown', 'zeros') OR (requests <= 3 AND closed_by = 'broker' AND decoded_bytes < client_payload_bytes + broker_payload_bytes))
 -- parameter least_connections = 1: minimum number of connections
 WITH answered AS (
@@ -59,8 +60,12 @@ found AS (
                 AND connections.closed_by = 'broker'
                 AND connections.client_payload_bytes > 0
                 AND connections.broker_payload_bytes = 0
-                -- Where nobody speaks Kafka, its own port says what the server is.
-                AND (answered.responses > 0 OR connections.broker_port = 9092)
+                -- Where nobody speaks Kafka, its own port says what the server is, or a token in a frame.
+                AND (
+                    answered.responses > 0
+                    OR connections.broker_port = 9092
+                    OR connections.protocol = 'gssapi'
+                )
                 THEN concat(upper(connections.protocol), ' on a port of Kafka')
         END AS begin_with,
         CASE

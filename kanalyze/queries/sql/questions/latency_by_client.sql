@@ -6,8 +6,7 @@
 -- their latency is not a measure of work. `waited` is null where it is not known, so the condition is
 -- "is not true", not "is false".
 --
--- The percentiles are exact. Days are UTC days; on Spark they are days of the session's time zone
--- (spark.sql.session.timeZone), which is UTC in sessions that kanalyze starts.
+-- The percentiles are exact. Days are UTC days.
 SELECT
     CAST(make_timestamp(request_start_ns // 1000) AS DATE) AS day,
     client_id,

@@ -36,6 +36,7 @@ FROM (
         sum(carried_bytes) AS carried_bytes,
         sum(refused_records) AS refused_records,
         bool_or(has_uncounted_records) AS has_uncounted_records,
+        count(*) FILTER (WHERE error_code = 35) AS refused_versions,
         count(*) FILTER (WHERE throttle_time_ms <> 0) AS throttled,
         coalesce(sum(throttle_time_ms), 0) AS throttle_time_ms,
         sum(total_time_ns) AS total_time_ns,

@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict, namedtuple
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
 import pytest
 
 import kanalyze
@@ -16,8 +17,7 @@ from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.queries.database import Database
-from kanalyze.queries.files import built_in, find_query
-from kanalyze.spark.dialect import queries, query
+from kanalyze.queries.files import built_in, find_query, words_below
 from tests.support.captures import NAMES, path
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 MINUTE_S, HOUR_S = 60, 3600
 PRODUCE = ("Produce", "MultiProduce")
 FETCH = ("Fetch", "MultiFetch", "ShareFetch")
-OF_REQUESTS = sorted({*queries()} - {"changes", "lag"})
-"""Queries that read nothing but requests; the others are tested in ``tests/queries/``."""
+OF_REQUESTS = sorted({*built_in("questions")} - {"changes", "lag"})
+"""Queries that read nothing but requests; the others have tests of their own."""
 
 
 @functools.cache
@@ -46,25 +46,36 @@ Ask: TypeAlias = "Callable[..., list[Any]]"
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
-    """Run a query over all rows, on DuckDB; `test_queries_on_spark.py` does so on Spark."""
+    """Run a query over all rows; `tests/spark/test_answers.py` does so with rows on Spark."""
     maker = BatchMaker()
     with Database(max_memory_bytes=1 << 28, threads=1) as database:
         database.create("requests", maker.schema)
         database.insert("requests", maker.of_rows(rows()))
-
-        def run(name: str, **parameters: str) -> list[Any]:
-            lines = database.answer(find_query(name), parameters)
-            line_type = namedtuple("Line", lines[0] if lines else ())
-            return [line_type(*map(as_pyspark_time, line.values())) for line in lines]
-
-        yield run
+        yield asking(lambda name, parameters: database.ask(find_query(name).sql, parameters))
 
 
-def as_pyspark_time(value: Any) -> Any:
-    """A time as PySpark returns it: local, without a time zone."""
-    if not isinstance(value, datetime.datetime):
-        return value
-    return value.replace(tzinfo=datetime.UTC).astimezone().replace(tzinfo=None)
+def asking(answer: Callable[[str, dict[str, str]], pa.Table]) -> Ask:
+    """Return what asks a question, of what returns the answer as a table."""
+
+    def run(name: str, **parameters: str) -> list[Any]:
+        table = with_python_types(answer(name, parameters))
+        line_type = namedtuple("Line", table.column_names)
+        return [line_type(**line) for line in table.to_pylist()]
+
+    return run
+
+
+def with_python_types(table: pa.Table) -> pa.Table:
+    """Return a table with times that ``datetime`` has, and whole numbers of 64 bits."""
+    types = [
+        pa.timestamp("us")
+        if pa.types.is_timestamp(kind)
+        else pa.int64()
+        if pa.types.is_decimal(kind) and not kind.scale
+        else kind
+        for kind in table.schema.types
+    ]
+    return table.cast(pa.schema(list(zip(table.column_names, types, strict=True))))
 
 
 def assert_same_rows(found: Iterable[Any], expected: Iterable[tuple[Any, ...]]) -> None:
@@ -73,10 +84,10 @@ def assert_same_rows(found: Iterable[Any], expected: Iterable[tuple[Any, ...]]) 
 
 
 def time_of(row: Row, unit_s: int) -> datetime.datetime:
-    """The start of the minute or hour of a request, as Spark's driver returns it."""
+    """The start of the minute or hour of a request."""
     assert row.request_start_ns is not None
     start_s = row.request_start_ns // 10**9 // unit_s * unit_s
-    return datetime.datetime.fromtimestamp(start_s)  # noqa: DTZ006 - PySpark gives local times
+    return datetime.datetime.fromtimestamp(start_s, datetime.UTC).replace(tzinfo=None)
 
 
 def day_of(row: Row) -> datetime.date:
@@ -102,7 +113,7 @@ def grouped(
 
 def test_every_query_is_tested() -> None:
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert queries()
+    assert OF_REQUESTS
     assert set(OF_REQUESTS) <= tested
 
 
@@ -110,15 +121,15 @@ def test_an_unknown_query_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(
         UsageError, match=r"^unknown query: 'nothing'; there are changes, clients, "
     ):
-        query("nothing")
+        find_query("nothing")
 
 
-@pytest.mark.parametrize("name", queries())
+@pytest.mark.parametrize("name", sorted(built_in("questions")))
 def test_every_query_begins_with_a_question_and_reads_a_table(name: str) -> None:
-    text = query(name)
-    assert re.match(r"-- [A-Z].*\?\n--\n", text)
-    table = "requests" if name in OF_REQUESTS else "(groups|changes)"
-    assert re.search(rf"\bFROM {table}\b", text)
+    question = find_query(name)
+    assert re.fullmatch(r"[A-Z].*\?", question.title)
+    tables = {"requests"} if name in OF_REQUESTS else {"groups", "changes"}
+    assert tables & words_below(question.sql)
 
 
 def test_latency_by_client(ask: Ask) -> None:
@@ -279,7 +290,6 @@ def test_top_producers(ask: Ask) -> None:
                 sorted(number for number in acks if number is not None),
             )
         )
-    # Spark sorts nulls first by default.
     expected.sort(key=lambda row: (-row[6], [(text is not None, text or "") for text in row[:3]]))
     assert len(expected) > 50
     assert [tuple(row) for row in ask("top_producers")] == expected[:50]

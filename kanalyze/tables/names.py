@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["ALWAYS_NS", "AddressNames", "BrokerFact", "NamedAddress"]
+__all__ = ["ALWAYS_NS", "AddressNames", "BrokerFact", "KnownNames", "NamedAddress", "known_at"]
 
 ALWAYS_NS = (-(2**63), 2**63 - 1)
 """The times of a name that is not limited to a time."""
@@ -49,7 +48,7 @@ class BrokerFact(NamedTuple):
     rack: str | None
 
 
-class _Names(NamedTuple):
+class KnownNames(NamedTuple):
     """What is known of an address during a time."""
 
     since_ns: int
@@ -64,29 +63,40 @@ class AddressNames:
 
     def __init__(self, known: Iterable[NamedAddress] = ()) -> None:
         """Begin with some names."""
-        self._exact: dict[str, list[NamedAddress]] = defaultdict(list)
+        self._exact: dict[str, list[NamedAddress]] = {}
         self._networks: dict[tuple[int, int], dict[int, list[NamedAddress]]] = {}
+        self._found: dict[str, list[KnownNames]] = {}
         for each in known:
             self.add(each)
 
     def add(self, named: NamedAddress) -> None:
         """Add a name; raises ValueError if its address is none."""
         if _is_ipv4(named.network):
-            self._exact[named.network].append(named)
+            self._exact.setdefault(named.network, []).append(named)
             return
         network = ipaddress.ip_network(named.network)
         if network.num_addresses == 1:
-            self._exact[str(network.network_address)].append(named)
+            self._exact.setdefault(str(network.network_address), []).append(named)
             return
         size = (network.version, network.prefixlen)
         of_size = self._networks.setdefault(size, {})
         of_size.setdefault(int(network.network_address), []).append(named)
 
-    def at(self, address: str) -> list[_Names]:
+    def at(self, address: str) -> list[KnownNames]:
         """Return what is known of an address, each for a time; the times do not overlap."""
+        found = self._found.get(address)
+        if found is None:
+            found = self._found[address] = self._spans(address)
+        return found
+
+    def of(self, address: str, time_ns: int | None) -> KnownNames | None:
+        """Return what is known of an address at a time; None stands for the Unix time 0."""
+        return known_at(self.at(address), time_ns)
+
+    def _spans(self, address: str) -> list[KnownNames]:
         known = list(self._known(address))
         ends = sorted({end for each in known for end in (each.since_ns, each.until_ns)})
-        found: list[_Names] = []
+        found: list[KnownNames] = []
         for since_ns, until_ns in pairwise(ends):
             valid = [
                 each for each in known if each.since_ns <= since_ns and each.until_ns >= until_ns
@@ -100,13 +110,16 @@ class AddressNames:
             if last is not None and last[1:] == (since_ns, name, app, zone):
                 found[-1] = last._replace(until_ns=until_ns)
             else:
-                found.append(_Names(since_ns, until_ns, name, app, zone))
+                found.append(KnownNames(since_ns, until_ns, name, app, zone))
         return found
 
     def _known(self, address: str) -> Iterator[NamedAddress]:
         """Yield what sources know of an address, the most precise and latest first."""
         yield from sorted(self._exact.get(address, ()), key=_since, reverse=True)
-        number = ipaddress.ip_address(address)
+        try:
+            number = ipaddress.ip_address(address)
+        except ValueError:  # of a damaged saved file
+            return
         for version, bits in sorted(self._networks, reverse=True):
             if version == number.version:
                 hidden_bits = number.max_prefixlen - bits
@@ -125,20 +138,35 @@ class AddressNames:
         told = list(facts)
         rows: list[tuple[object, ...]] = []
         for address, port in brokers:
-            known = self.at(address)
-            hosts = {address, *(names.name for names in known)}
-            here = [fact for fact in told if fact.port == port and fact.host in hosts]
-            ids = {fact.node_id for fact in here}
-            # Two brokers that both claim to be there: nobody knows which one it is.
-            node_id = ids.pop() if len(ids) == 1 else None
-            rack = next((fact.rack for fact in here if fact.rack and node_id is not None), None)
-            if node_id is not None and not known:
-                known = [_Names(*ALWAYS_NS, None, None, None)]
+            known, node_id = self.at_broker(address, port, told)
             rows += (
-                (address, each.since_ns, each.until_ns, each.name, port, node_id, each.zone or rack)
+                (address, each.since_ns, each.until_ns, each.name, port, node_id, each.zone)
                 for each in known
             )
         return rows
+
+    def at_broker(
+        self, address: str, port: int, facts: Iterable[BrokerFact]
+    ) -> tuple[list[KnownNames], int | None]:
+        """Return what is known of a broker, as :meth:`at` does, and its node id.
+
+        Its zone is also its rack, as responses say.
+        """
+        known = self.at(address)
+        hosts = {address, *(names.name for names in known)}
+        here = [fact for fact in facts if fact.port == port and fact.host in hosts]
+        ids = {fact.node_id for fact in here}
+        if len(ids) != 1:  # if two brokers claim to be there, nobody knows which one it is
+            return known, None
+        rack = next((fact.rack for fact in here if fact.rack), None)
+        known = known or [KnownNames(*ALWAYS_NS, None, None, None)]
+        return [each._replace(zone=each.zone or rack) for each in known], ids.pop()
+
+
+def known_at(known: Iterable[KnownNames], time_ns: int | None) -> KnownNames | None:
+    """Return which of these holds at a time; None stands for the Unix time 0."""
+    moment = time_ns or 0
+    return next((each for each in known if each.since_ns <= moment < each.until_ns), None)
 
 
 def _is_ipv4(text: str) -> bool:

@@ -1,0 +1,246 @@
+-- Clients or brokers that send over a narrow link.
+--
+-- What they send takes long, and the longer the more it is. Only messages of several packets show it:
+-- their sending takes from the first packet to the last. Those of which packets were lost, or for which a
+-- receive window was closed, are left out, as are those that took no longer than the round trips that TCP
+-- needs for the size.
+--
+-- severity: 52
+-- sure: likely: nearly all large messages of one sender take long to be sent, at about the same rate, where others send several times as fast; no packet was lost and no window closed meanwhile. A program that hands over its messages piece by piece looks the same.
+-- why: Each message takes the time that its bytes need on the link, and those behind it wait; a broker or a batch size that is changed makes no difference.
+-- repair: Look at the link of that machine and what shapes it: its speed (ethtool), a rate limit of its container, virtual machine or cloud instance (tc -s qdisc; burst credits), a VPN, a mobile or long-distance line. Compress (compression.type=zstd or lz4), and let something else use another link.
+-- see: latency_parts
+-- only if requests: count(*) FILTER (WHERE (request_bytes >= $least_bytes AND CAST(request_send_ns AS DOUBLE) * $most_kb_per_s >= request_bytes * 1e6) OR (response_bytes >= $least_bytes AND CAST(response_send_ns AS DOUBLE) * $most_kb_per_s >= response_bytes * 1e6)) >= $least_messages
+-- parameter least_bytes = 1000: minimum bytes of a message
+-- parameter most_kb_per_s = 1000: maximum rate in kB/s
+-- parameter most_kb_per_s_alone = 100: the same, if no other sends such messages
+-- parameter least_ratio = 5: minimum ratio of the median rate of others to that of the sender
+-- parameter least_messages = 10: minimum number of slow messages
+-- parameter least_seconds = 5: minimum number of different seconds in which they were sent
+-- parameter least_share = 0.7: minimum share of the messages of that time, to each other end
+-- parameter most_as_delayed = 0.8: maximum share of those that took as long as a delayed acknowledgment
+-- parameter most_spread = 5: maximum ratio of the rate that a quarter exceeds to that which three quarters exceed
+WITH messages AS (
+    SELECT
+        request_id,
+        client_id,
+        client_ip,
+        broker_ip,
+        broker_port,
+        request_bytes,
+        request_send_ns,
+        response_bytes,
+        response_send_ns,
+        CAST(coalesce(broker_network_ns, 0) AS DOUBLE) + coalesce(client_network_ns, 0) AS round_trip_ns,
+        request_start_ns,
+        request_packet
+    FROM requests
+    WHERE
+        (request_bytes >= $least_bytes OR response_bytes >= $least_bytes)
+        AND coalesce(zero_windows, 0) = 0
+        AND coalesce(retransmitted_packets, 0) = 0
+),
+directions AS (
+    SELECT
+        'client' AS sender,
+        client_ip AS sender_ip,
+        0 AS sender_port,
+        request_bytes AS bytes,
+        request_send_ns AS sending_ns,
+        *
+    FROM messages
+    UNION ALL
+    SELECT
+        'broker' AS sender,
+        broker_ip AS sender_ip,
+        broker_port AS sender_port,
+        response_bytes AS bytes,
+        response_send_ns AS sending_ns,
+        *
+    FROM messages
+),
+sent AS (
+    SELECT
+        request_id,
+        sender,
+        sender_ip,
+        sender_port,
+        client_id,
+        client_ip,
+        broker_ip,
+        broker_port,
+        bytes,
+        sending_ns,
+        CAST(sending_ns AS DOUBLE) / bytes AS ns_per_byte,
+        -- How long a receiver delays an acknowledgment that the sender waits for.
+        sending_ns BETWEEN 39000000 AND 45000000
+        OR sending_ns BETWEEN 199000000 AND 205000000 AS is_as_delayed,
+        CAST(sending_ns AS DOUBLE) * $most_kb_per_s >= bytes * 1e6
+        -- TCP begins with ten segments, and doubles that with each round trip.
+        AND (
+            bytes <= 14480
+            OR sending_ns
+            >= 2 * floor(ln(bytes / 14480.0) / ln(2) + 1) * round_trip_ns
+        ) AS is_slow,
+        request_start_ns,
+        request_packet
+    FROM directions
+    WHERE bytes >= $least_bytes AND sending_ns IS NOT NULL
+),
+-- From a sender to one other end.
+of_ways AS (
+    SELECT
+        sender,
+        sender_ip,
+        sender_port,
+        client_ip,
+        broker_ip,
+        broker_port,
+        count(*) AS messages,
+        min(CASE WHEN is_slow THEN request_start_ns END) AS first_time_ns,
+        max(CASE WHEN is_slow THEN request_start_ns END) AS last_time_ns
+    FROM sent
+    GROUP BY sender, sender_ip, sender_port, client_ip, broker_ip, broker_port
+),
+narrow_ways AS (
+    SELECT
+        of_ways.sender,
+        of_ways.sender_ip,
+        of_ways.sender_port,
+        of_ways.client_ip,
+        of_ways.broker_ip,
+        of_ways.broker_port,
+        of_ways.messages,
+        count(*) AS meanwhile
+    FROM of_ways
+    JOIN sent
+        ON of_ways.sender = sent.sender
+        AND of_ways.client_ip = sent.client_ip
+        AND of_ways.broker_ip = sent.broker_ip
+        AND of_ways.broker_port = sent.broker_port
+        AND sent.request_start_ns BETWEEN of_ways.first_time_ns AND of_ways.last_time_ns
+    GROUP BY
+        of_ways.sender, of_ways.sender_ip, of_ways.sender_port, of_ways.client_ip,
+        of_ways.broker_ip, of_ways.broker_port, of_ways.messages
+    HAVING count(*) FILTER (WHERE sent.is_slow) >= $least_share * count(*)
+),
+of_senders AS (
+    SELECT
+        sender,
+        sender_ip,
+        sender_port,
+        count(*) AS messages,
+        count(DISTINCT concat(client_ip, ' ', broker_ip, ' ', broker_port)) AS ways,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY ns_per_byte) AS ns_per_byte
+    FROM sent
+    GROUP BY sender, sender_ip, sender_port
+),
+of_all AS (
+    SELECT
+        count(*) AS senders,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY ns_per_byte) AS ns_per_byte
+    FROM of_senders
+    WHERE messages >= $least_messages
+),
+narrow AS (
+    SELECT
+        narrow_ways.sender,
+        narrow_ways.sender_ip,
+        narrow_ways.sender_port,
+        count(*) AS slow,
+        count(*) FILTER (WHERE sent.is_as_delayed) AS as_delayed,
+        count(DISTINCT sent.request_start_ns // 1000000000) AS seconds,
+        count(DISTINCT sent.client_id) AS client_ids,
+        min(sent.client_id) AS client_id,
+        min(sent.client_ip) AS client_ip,
+        min(sent.broker_ip) AS broker_ip,
+        min(sent.broker_port) AS broker_port,
+        array_to_string(
+            list_sort(list(DISTINCT sent.client_id) FILTER (WHERE sent.client_id IS NOT NULL)), ', '
+        ) AS names,
+        -- rows: list(sent.request_id) AS request_ids,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY sent.bytes) AS bytes,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY sent.sending_ns) AS sending_ns,
+        percentile_disc(0.25) WITHIN GROUP (ORDER BY sent.ns_per_byte) AS quick,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY sent.ns_per_byte) AS usual,
+        percentile_disc(0.75) WITHIN GROUP (ORDER BY sent.ns_per_byte) AS slowest,
+        min(sent.request_start_ns) AS first_time_ns,
+        max(sent.request_start_ns) AS last_time_ns,
+        min(sent.request_packet) AS first_packet
+    FROM narrow_ways
+    JOIN sent
+        ON narrow_ways.sender = sent.sender
+        AND narrow_ways.client_ip = sent.client_ip
+        AND narrow_ways.broker_ip = sent.broker_ip
+        AND narrow_ways.broker_port = sent.broker_port
+    WHERE sent.is_slow
+    GROUP BY narrow_ways.sender, narrow_ways.sender_ip, narrow_ways.sender_port
+),
+summed AS (
+    SELECT
+        sender,
+        sender_ip,
+        sender_port,
+        count(*) AS narrow_ways,
+        sum(meanwhile) AS meanwhile,
+        sum(messages) AS messages
+    FROM narrow_ways
+    GROUP BY sender, sender_ip, sender_port
+)
+SELECT
+    CASE
+        WHEN client_ids = 1 AND (narrow.sender = 'client' OR narrow_ways = 1) THEN client_id
+    END AS client_id,
+    CASE WHEN narrow.sender = 'client' OR narrow_ways < ways THEN client_ip END AS client_ip,
+    -- One way of several is narrow, and not all that the machine sends.
+    CASE WHEN narrow.sender = 'broker' OR narrow_ways < ways THEN broker_ip END AS broker_ip,
+    CASE WHEN narrow.sender = 'broker' OR narrow_ways < ways THEN broker_port END AS broker_port,
+    concat(
+        slow, ' of ', meanwhile, CASE WHEN narrow.sender = 'client' THEN ' requests' ELSE ' responses' END,
+        ' of ', CAST($least_bytes AS BIGINT), ' B or more took ', in_ms(sending_ns),
+        ' ms to send at the median (', bytes, ' B): ', round(1e6 / usual), ' kB/s, half of them ',
+        round(1e6 / slowest), ' to ', round(1e6 / quick), ' kB/s; ',
+        CASE
+            WHEN senders = 1 THEN 'no other sends such messages'
+            WHEN of_all.ns_per_byte = 0 THEN 'others send them at once'
+            ELSE concat('others send ', round(1e6 / of_all.ns_per_byte), ' kB/s')
+        END,
+        CASE
+            WHEN ways = 1 THEN ''
+            ELSE concat(
+                '; to ', narrow_ways, ' of ', ways,
+                CASE WHEN narrow.sender = 'client' THEN ' brokers' ELSE ' clients' END
+            )
+        END,
+        CASE
+            WHEN summed.messages > meanwhile
+                THEN concat('; ', summed.messages - meanwhile, ' before or afterwards were sent more quickly')
+            ELSE ''
+        END,
+        CASE WHEN client_ids > 1 AND narrow.sender = 'client' THEN concat('; of ', names) ELSE '' END
+    ) AS what,
+    -- rows: request_ids,
+    usual AS weight,
+    first_time_ns,
+    last_time_ns,
+    first_packet
+FROM narrow
+JOIN summed
+    ON narrow.sender = summed.sender
+    AND narrow.sender_ip = summed.sender_ip
+    AND narrow.sender_port = summed.sender_port
+JOIN of_senders
+    ON narrow.sender = of_senders.sender
+    AND narrow.sender_ip = of_senders.sender_ip
+    AND narrow.sender_port = of_senders.sender_port
+CROSS JOIN of_all
+WHERE
+    slow >= $least_messages
+    AND seconds >= $least_seconds
+    AND slowest <= $most_spread * quick
+    AND as_delayed <= $most_as_delayed * slow
+    AND (
+        (senders > 1 AND usual >= $least_ratio * of_all.ns_per_byte)
+        OR 1e6 / usual <= $most_kb_per_s_alone
+    )
+ORDER BY weight DESC, narrow.sender, narrow.sender_ip, narrow.sender_port

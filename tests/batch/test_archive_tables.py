@@ -1,0 +1,66 @@
+"""Queries of what a batch wrote have the answers of queries of its captures."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kanalyze.cli.main import main
+from tests.support.captures import path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CAPTURES = (str(path("waits")), str(path("groups")))
+QUERIES = (
+    ("--query", "latency_by_client"),
+    ("--query", "rebalances"),
+    ("SELECT topic, count(*) AS many FROM partitions GROUP BY ALL ORDER BY ALL",),
+    ("SELECT event, count(*) FROM groups JOIN requests USING (request_id) GROUP BY 1 ORDER BY 1",),
+    ("SELECT protocol, count(*) AS many FROM connections GROUP BY ALL ORDER BY ALL",),
+    ("SELECT min(request_start_time) AS first FROM requests",),
+)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("archive")
+    arguments = ("--out", str(folder / "out"), "--engine", "process", "--jobs", "1")
+    assert main(["batch", *CAPTURES, *arguments, "--json", str(folder / "report.json")]) == 0
+    return str(folder / "out")
+
+
+def answer(query: tuple[str, ...], inputs: tuple[str, ...], folder: Path) -> list[Any]:
+    target = folder / "answer.jsonl"
+    *options, last = query
+    arguments = [*options, last, *inputs] if options else [*inputs, last]
+    assert main(["sql", "-o", str(target), *arguments]) == 0
+    return [json.loads(line) for line in target.read_text().splitlines()]
+
+
+def test_answers_are_those_of_the_captures(archive: str, tmp_path: Path) -> None:
+    for query in QUERIES:
+        found = answer(query, (archive,), tmp_path)
+        assert found == answer(query, CAPTURES, tmp_path), query
+        assert found
+
+
+def test_a_url_may_name_an_archive(archive: str, tmp_path: Path) -> None:
+    query = ("SELECT count(*) AS many FROM requests",)
+    assert answer(query, (f"file://{archive}/",), tmp_path) == answer(query, (archive,), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (["--api", "Fetch"], "is what kanalyze batch wrote: filter it by WHERE"),
+        (CAPTURES[:1], "is what kanalyze batch wrote: query it alone"),
+    ],
+)
+def test_what_does_not_go_with_an_archive_is_said(
+    more: list[str], reason: str, archive: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", archive, *more, "FROM requests"]) == 2
+    assert capsys.readouterr().err == f"kanalyze: {archive}: {reason}\n"
