@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["MAX_SLOWEST", "SCHEMA", "bounded_line", "report_of", "report_with_findings"]
+__all__ = ["MAX_SLOWEST", "OF_ROWS", "SCHEMA", "bounded_line", "report_of", "report_with_findings"]
 
 SCHEMA = 1
 MAX_KEYS = 10_000
@@ -56,7 +56,7 @@ _WITH_SUMMARIES = ("apis", "brokers", "clients", "client_apis")
 """Tables with summaries of times, which are null if there are no times."""
 _OF_CONNECTIONS = ("tls", "tls_certificates")
 """Tables that are empty if there is no table of connections."""
-_OF_ROWS = frozenset({"lag", "changes"})
+OF_ROWS = frozenset({"lag", "changes"})
 """Tables that are made of rows; of sums nobody can make them."""
 
 
@@ -98,8 +98,8 @@ def report_with_findings(
     if sums is None:
         report = _report_of(database, quality, conditions or {}, parameters, queries)
     else:
-        summed = {query for query in built_in("report").values() if query.name not in _OF_ROWS}
-        queries |= summed | promising(database, _asked(parameters, _OF_ROWS))
+        summed = {query for query in built_in("report").values() if query.name not in OF_ROWS}
+        queries |= summed | promising(database, _asked(parameters, OF_ROWS))
         report = _report_of(sums, quality, conditions or {}, parameters, queries, database)
     failed = FailedQueries()
     findings = search(database, [kind for kind in searched if kind.query in queries], failed)
@@ -158,7 +158,7 @@ def _report_of(
 ) -> dict[str, Any]:
     """Return the report; only ``queries`` have anything to say.
 
-    ``rows`` is what answers those of :data:`_OF_ROWS` if the database has sums.
+    ``rows`` is what answers those of :data:`OF_ROWS` if the database has sums.
     """
     ask = _Asker(database, rows or database, parameters, queries)
     has_connections = "connections" in database.tables
@@ -222,7 +222,7 @@ class _Asker:
             query = built_in("report")[name]
             try:
                 is_asked = query in self._queries
-                asked = self._rows if name in _OF_ROWS else self._database
+                asked = self._rows if name in OF_ROWS else self._database
                 lines = asked.answer(query, self._parameters) if is_asked else []
                 # Most tables have nothing nested, and may have 10,000 lines.
                 if any("." in column for column in (lines[0] if lines else ())):

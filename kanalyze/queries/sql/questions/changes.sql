@@ -4,18 +4,7 @@
 -- in the captures, null if there was none. Changes that were refused have an error. Values of secrets
 -- are hidden. Offsets that a tool resets are commits without a member, in `groups`.
 SELECT
-    make_timestamp(request_start_ns // 1000) AS time,
-    principal,
-    client_id,
-    client_ip,
-    action,
-    resource_type,
-    resource,
-    setting,
-    before,
-    value,
-    refused,
-    capture,
-    request_packet
+    make_timestamp(time_ns // 1000) AS time,
+    * EXCLUDE (request_id, time_ns)
 FROM known_changes
-ORDER BY request_start_ns, request_id, resource_type, resource, setting
+ORDER BY time_ns, request_id, resource_type, resource, setting

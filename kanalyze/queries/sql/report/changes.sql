@@ -1,20 +1,7 @@
--- What clients created, changed or deleted, in order of time; see `known_changes`.
+-- What clients created, changed or deleted, in order of time.
 --
 -- only if changes: count(*) > 0
-SELECT
-    request_start_ns AS time_ns,
-    principal,
-    client_id,
-    client_ip,
-    action,
-    resource_type,
-    resource,
-    setting,
-    before,
-    value,
-    refused,
-    capture,
-    request_packet
+SELECT * EXCLUDE (request_id)
 FROM known_changes
-ORDER BY request_start_ns, request_id, resource_type, resource, setting
+ORDER BY time_ns, request_id, resource_type, resource, setting
 LIMIT $most_keys

@@ -1,9 +1,7 @@
 -- Changes, with what each setting was before, as far as changes in the captures tell.
 SELECT
     request_id,
-    capture,
-    request_packet,
-    request_start_ns,
+    request_start_ns AS time_ns,
     principal,
     client_id,
     client_ip,
@@ -13,7 +11,9 @@ SELECT
     setting,
     CASE WHEN error_code = 0 THEN before END AS before,
     value,
-    CASE WHEN is_trial THEN 'only tried' ELSE nullif(error_name, 'NONE') END AS refused
+    CASE WHEN is_trial THEN 'only tried' ELSE nullif(error_name, 'NONE') END AS refused,
+    capture,
+    request_packet
 FROM (
     SELECT
         *,
