@@ -47,6 +47,7 @@ __all__ = [
     "opened_tables",
     "save_tables",
     "tables_for",
+    "tables_to_save",
 ]
 
 
@@ -251,10 +252,10 @@ SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")
 """Tables to save in addition to those that every run fills; and records if they are asked for."""
 
 
-def _saved_tables() -> tuple[str, ...]:
+def tables_to_save(*, records: bool) -> tuple[str, ...]:
     """Return the tables to save; metrics of clients only if what reads them is installed."""
     has_otlp = find_spec("opentelemetry") and find_spec("opentelemetry.proto")
-    return (*SAVED_TABLES, CLIENT_METRICS) if has_otlp else SAVED_TABLES
+    return (*SAVED_TABLES, *[CLIENT_METRICS] * bool(has_otlp), *[RECORDS] * records)
 
 
 def save_tables(
@@ -291,7 +292,7 @@ def save_tables(
         try:
             with Database(file=str(partial.absolute()), **limits) as database:
                 partial.chmod(mode)
-                fill(database, analysis, (*_saved_tables(), *([RECORDS] if records else [])))
+                fill(database, analysis, tables_to_save(records=records))
                 ((requests,),) = database.values("SELECT count(*) FROM requests", {})
                 database.finish(header_of(analysis, options, __version__))
         finally:

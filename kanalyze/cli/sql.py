@@ -284,7 +284,8 @@ def _show(answer: pa.Table, destination: str) -> None:
 
 def save(arguments: argparse.Namespace) -> None:
     """Write the tables of captures to a file; raises KanalyzeError and OSError."""
-    from kanalyze.api.tables import save_tables
+    from kanalyze.api.tables import save_tables, tables_to_save
+    from kanalyze.tables.cluster.reader import CLIENT_METRICS
 
     analysis = analysis_of(arguments)
     progress = progress_of(arguments)
@@ -301,5 +302,7 @@ def save(arguments: argparse.Namespace) -> None:
         if arguments.records
         else "records (--records keeps them, without keys and values)"
     )
+    if CLIENT_METRICS not in tables_to_save(records=arguments.records):
+        left_out += f", {CLIENT_METRICS} (kanalyze[otlp] reads them)"
     print_message(f"{arguments.output}: leaves out {left_out}, and packets")
     report_unread(requests, arguments, analysis)

@@ -83,6 +83,13 @@ def test_saving_says_what_is_left_out(words, left_out, tmp_path, capsys):
     assert captured.err == f"kanalyze: {target}: leaves out {left_out}, and packets\n"
 
 
+def test_saving_says_that_metrics_of_clients_cannot_be_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("kanalyze.api.tables.find_spec", lambda _name: None)
+    target = str(tmp_path / "a.duckdb")
+    assert main(["save", "-o", target, str(path("errors"))]) == 0
+    assert ", client_metrics (kanalyze[otlp] reads them), and packets" in capsys.readouterr().err
+
+
 def test_records_are_saved_if_asked_for(tmp_path, run):
     target = str(tmp_path / "a.duckdb")
     assert run("save", "--records", "-o", target, str(path("codecs"))).status == 0
