@@ -327,6 +327,8 @@ def test_findings_are_those_of_the_report_with_the_same_options(all_findings, tm
     assert err.count("\n") == 1
     assert err.startswith("kanalyze: finding 'worse' is left out: ")
     findings = [json.loads(file.read_bytes())["findings"] for file in (of_live, of_report)]
+    files = [{finding.pop("first_capture") for finding in each} - {None} for each in findings]
+    assert files == [{"-"}, {str(capture)}]
     assert findings[0] == findings[1]
     assert {"mine", "rebalances"} <= {finding["name"] for finding in findings[0]}
 
