@@ -28,6 +28,8 @@ PURPOSES = {
     "remote": "captures behind `http(s)://`",
     "schemas": "Avro and Protobuf in records",
     "mcp": "`mcp`: questions of an assistant",
+    "delta": "`batch --table-format delta`",
+    "iceberg": "`batch --table-format iceberg`",
 }
 BYTES_OF_MB = 1_000_000
 

@@ -701,6 +701,8 @@ COMMANDS = {
         _BATCH_EXAMPLES,
         {
             "--out PATH": "output folder, which all workers can reach, or a URL",
+            "--table-format {parquet,delta,iceberg}": "delta, iceberg: after each run, also let "
+            "tables of Delta Lake or Apache Iceberg have its files; in a folder of this machine",
             "--format {text,json,md}": "format of the report on standard output (default: text)",
             **_REPORT,
             **_FILES,
@@ -742,7 +744,13 @@ COMMANDS = {
                 "this size (default: 64M)",
             },
         },
-        defaults={"settle": 60.0, "follow": 60.0, "engine": "spark", "split_size": 64 << 20},
+        defaults={
+            "settle": 60.0,
+            "follow": 60.0,
+            "engine": "spark",
+            "split_size": 64 << 20,
+            "table_format": "parquet",
+        },
         required="out",
     ),
     "mcp": Command(
