@@ -35,14 +35,13 @@ _HIDDEN: Final = ("_", ".")
 
 
 def check_table_format(table_format: str, out: str) -> None:
-    """Raise UsageError if the tables of a folder cannot be written in this format."""
+    """Raise UsageError or ModuleNotFoundError if a folder cannot have tables in this format."""
     if table_format == PARQUET:
         return
     package = _PACKAGES[table_format]
     if importlib.util.find_spec(package) is None:
-        raise UsageError(
-            f"--table-format {table_format} needs {package}: pip install 'kanalyze[{table_format}]'"
-        )
+        # The command names the extra.
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
     if "://" in out:
         raise UsageError(f"--table-format {table_format} needs a folder on this machine: {out}")
 

@@ -51,6 +51,8 @@ _SOURCES = {
     "cryptography": "kanalyze[tls]",
     **dict.fromkeys(("fastavro", "google", "grpc_tools"), "kanalyze[schemas]"),
     **dict.fromkeys(("mcp", "pydantic"), "kanalyze[mcp]"),
+    "deltalake": "kanalyze[delta]",
+    **dict.fromkeys(("pyiceberg", "sqlalchemy"), "kanalyze[iceberg]"),
 }
 """What pip has to install, by the top-level name of the missing module."""
 

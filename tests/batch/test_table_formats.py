@@ -99,5 +99,5 @@ def test_what_cannot_be_written_is_said_before_anything_is_read(
     assert "needs a folder on this machine" in capsys.readouterr().err
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert main([*command, "delta", "--out", str(tmp_path)]) == 2
-    message = "kanalyze: --table-format delta needs deltalake: pip install 'kanalyze[delta]'\n"
+    message = "kanalyze: deltalake is not installed: pip install 'kanalyze[delta]'\n"
     assert capsys.readouterr().err == message
