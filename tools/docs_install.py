@@ -29,6 +29,8 @@ PURPOSES = {
     "schemas": "Avro and Protobuf in records",
     "mcp": "`mcp`: questions of an assistant",
     "otlp": "metrics that clients push",
+    "delta": "`batch --table-format delta`",
+    "iceberg": "`batch --table-format iceberg`",
 }
 BYTES_OF_MB = 1_000_000
 

@@ -52,7 +52,10 @@ _TASKS = "tasks"
 
 def batch(arguments: argparse.Namespace) -> None:
     """Turn captures into tables and a report; raises KanalyzeError and OSError."""
+    from kanalyze.batch.table_formats import check_table_format
+
     _check_engine(arguments)
+    check_table_format(arguments.table_format, arguments.out)
     # Wrong arguments are reported before Spark is started, which takes seconds.
     plan, settings, options = _plan(arguments), _settings(arguments), _report_options(arguments)
     show = _show_function(arguments)
@@ -139,6 +142,7 @@ def _run(
 def _runs(arguments: argparse.Namespace) -> Iterator[_Run]:
     """Provide what runs a batch, any number of times, with one engine."""
     from kanalyze.batch.run import run_batch
+    from kanalyze.batch.table_formats import PARQUET, publish
 
     progress = BatchProgress(progress_of(arguments))
     with _engine(arguments, progress) as engine:
@@ -150,7 +154,10 @@ def _runs(arguments: argparse.Namespace) -> Iterator[_Run]:
             warn: Callable[[str], None],
         ) -> dict[str, Any]:
             functions = {"warn": warn, "report_phase": progress.begin}
-            return run_batch(engine, plan, settings, **functions, options=options)
+            report = run_batch(engine, plan, settings, **functions, options=options)
+            if arguments.table_format != PARQUET:
+                publish(arguments.out, arguments.table_format)
+            return report
 
         yield run
 

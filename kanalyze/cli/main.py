@@ -52,6 +52,8 @@ _SOURCES = {
     **dict.fromkeys(("fastavro", "google", "grpc_tools"), "kanalyze[schemas]"),
     "opentelemetry": "kanalyze[otlp]",
     **dict.fromkeys(("mcp", "pydantic"), "kanalyze[mcp]"),
+    "deltalake": "kanalyze[delta]",
+    **dict.fromkeys(("pyiceberg", "sqlalchemy"), "kanalyze[iceberg]"),
 }
 """What pip has to install, by the top-level name of the missing module."""
 

@@ -720,6 +720,8 @@ COMMANDS = {
         _BATCH_EXAMPLES,
         {
             "--out PATH": "output folder, which all workers can reach, or a URL",
+            "--table-format {parquet,delta,iceberg}": "delta, iceberg: after each run, also let "
+            "tables of Delta Lake or Apache Iceberg have its files; in a folder of this machine",
             "--format {text,json,md}": "format of the report on standard output (default: text)",
             **_REPORT,
             **_FILES,
@@ -768,6 +770,7 @@ COMMANDS = {
             "follow": 60.0,
             "engine": "spark",
             "split_size": 64 << 20,
+            "table_format": "parquet",
         },
         required="out",
     ),

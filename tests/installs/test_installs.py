@@ -43,6 +43,8 @@ NEEDS = {
     "requests http://127.0.0.1:9/a.pcap": "remote",
     "batch {capture} --out {out} --engine spark": "spark",
     "mcp {capture}": "mcp",
+    "batch {capture} --out {out} --engine process --table-format delta": "delta",
+    "batch {capture} --out {out} --engine process --table-format iceberg": "iceberg",
 }
 """What does not work without an extra."""
 BRINGS = {"mcp": ["tls"]}
