@@ -25,6 +25,7 @@ import kanalyze
 from kanalyze.api.reports import page_of as api_page
 from kanalyze.api.reports import report_on, tables_of
 from kanalyze.api.tables import opened_tables
+from kanalyze.common.zones import UTC
 from kanalyze.queries.findings import finding_kinds, findings_of
 from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.render.json import summary_json
@@ -77,7 +78,7 @@ def page_of(capture: str) -> str:
     """Return the report of a capture as a page."""
     kinds = finding_kinds()
     with opened_tables(Analysis([capture]), tables_of(kinds)) as tables:
-        return api_page(tables.database, report_on(tables, kinds)).decode("utf-8")
+        return api_page(tables.database, report_on(tables, kinds), UTC).decode("utf-8")
 
 
 def unpacked(text: str) -> str:
