@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 BY_DEFAULT = "errors"
 CONNECTION = "10.0.0.7:51812>10.0.0.2:9092"
+ASKED_FOR = {"groups", "metadata", "changes", "records"}
 
 
 # -- reports --------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def test_figures_match_plain_python(name: str, ask: Ask) -> None:
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[OpenedTables]:
-    with opened_tables(Analysis([str(path("waits"))]), {"groups", "metadata", "changes"}) as opened:
+    with opened_tables(Analysis([str(path("waits"))]), ASKED_FOR) as opened:
         yield opened
 
 
