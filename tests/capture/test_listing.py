@@ -70,7 +70,7 @@ def one_process(folder: Path) -> tuple[set[str], set[str]]:
 
 def batch(folder: Path) -> tuple[set[str], set[str]]:
     """Tasks report the files that they cannot read."""
-    files = find_files([str(folder)], may_be_none=False)
+    files = find_files([str(folder)], may_be_none=False).values()
     reported = [f.path for f in files if isinstance(look_in_folder(f.path, Stores()), CaptureError)]
     return names(f.path for f in files) - names(reported), names(reported)
 
@@ -142,4 +142,5 @@ def test_a_file_is_settled_some_time_after_its_last_change() -> None:
     assert settled(None, 60 * S)
     # Clocks differ: a file with a time in the future is read too.
     assert settled(101 * S, 0)
-    assert not select([InputFile("a", 1, 101 * S)], {}, now_ns=100 * S, settle_ns=0).unsettled
+    files = {"a": InputFile("a", 1, 101 * S)}
+    assert not select(files, {}, now_ns=100 * S, settle_ns=0).unsettled

@@ -54,6 +54,7 @@ __all__ = ["captures"]
 _WINDOW_PACKETS = 24
 _WINDOWS = 4
 _LONGEST_CAPTURE_BYTES = 16_384
+_PACKET_BLOCK = b"\x06\x00\x00\x00"
 _WRAPPED_AT_ONCE = 14
 _FRAGMENT_BYTES = 24
 _PAIRS = 12
@@ -98,10 +99,13 @@ def _windows(data: bytes) -> Iterator[bytes]:
     step = max(1, (len(parts) - head) // _WINDOWS)
     for start in range(head, len(parts), step):
         window = b"".join(parts[:head])
+        has_packets = False
         for part in parts[start : start + _WINDOW_PACKETS]:
             if len(window) + len(part) <= _LONGEST_CAPTURE_BYTES:
                 window += part
-        yield window
+                has_packets |= not is_blocks or part[:4] == _PACKET_BLOCK
+        if has_packets:
+            yield window
 
 
 def _compressed(plain: list[bytes]) -> list[bytes]:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from tests.support.limits import Rows
 
-TABLES_OF_QUERIES = tuple(TABLES.keys() - {"records"})
+TABLES_OF_QUERIES = tuple(TABLES)
 
 
 def both_sides_of_a_nat() -> Rows:
@@ -215,10 +215,12 @@ def usual_rows() -> Rows:
     """Return requests as those of a small cluster, for queries that are about all of them."""
     whole = {"action": "set", "resource_type": "topic_config", "resource": "orders"}
     change = made_line("changes", **whole, setting="retention.ms", value="60000", error_code=0)
+    record = {"topic": "orders", "api_name": "Produce", "key_bytes": 8, "value_bytes": 90}
     return {
         "requests": made.plain_traffic(60),
         "connections": [connection()],
         "changes": [change],
+        "records": [made_line("records", **record, batch_record_count=3)],
     }
 
 

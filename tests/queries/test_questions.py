@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MINUTE_S, HOUR_S = 60, 3600
 PRODUCE = ("Produce", "MultiProduce")
 FETCH = ("Fetch", "MultiFetch", "ShareFetch")
-OF_REQUESTS = sorted({*built_in("questions")} - {"changes", "lag"})
+OF_REQUESTS = sorted({*built_in("questions")} - {"changes", "lag", "record_sizes"})
 """Queries that read nothing but requests; the others have tests of their own."""
 
 
@@ -128,7 +128,7 @@ def test_an_unknown_query_is_an_error_that_lists_the_known_ones() -> None:
 def test_every_query_begins_with_a_question_and_reads_a_table(name: str) -> None:
     question = find_query(name)
     assert re.fullmatch(r"[A-Z].*\?", question.title)
-    tables = {"requests"} if name in OF_REQUESTS else {"groups", "changes"}
+    tables = {"requests"} if name in OF_REQUESTS else {"groups", "changes", "records"}
     assert tables & words_below(question.sql)
 
 

@@ -380,15 +380,19 @@ def _connect(parts: UrlParts) -> tuple[_Store, str]:
                 error, arrow.ArrowNotImplementedError
             ):
                 raise
+    is_web = parts.scheme.lower() in _WEB
     try:
-        core = importlib.import_module("fsspec.core")
+        system, path = importlib.import_module("fsspec.core").url_to_fs(url)
     except ImportError:
+        # For a scheme of its own fsspec names the package. It may be there, brought by another
+        # package, without what reads the web.
+        if not is_web and sys.modules.get("fsspec.core") is not None:
+            raise
         raise CaptureError(
             f"{shown_url(url)}: reading {parts.scheme}:// needs fsspec: "
             "pip install 'kanalyze[remote]'"
         ) from None
-    system, path = core.url_to_fs(url)
-    return _FsspecStore(system, is_web=parts.scheme.lower() in _WEB), path
+    return _FsspecStore(system, is_web=is_web), path
 
 
 class _ReadAhead(io.RawIOBase):

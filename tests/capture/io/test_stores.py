@@ -321,14 +321,23 @@ def test_a_url_that_cannot_be_opened_is_an_error_of_one_line_without_credentials
         assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("url", ["memory://x", "https://x/y"])
-def test_without_fsspec_the_error_says_what_to_install(url, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+@pytest.mark.parametrize(
+    ("url", "missing"),
+    [("memory://x", "fsspec.core"), ("https://x/y", "fsspec.core"), ("https://x/y", "aiohttp")],
+)
+def test_without_fsspec_or_its_web_the_error_says_what_to_install(url, missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, "fsspec.implementations.http", raising=False)
     scheme = url.partition(":")[0]
     text = f"{url}: reading {scheme}:// needs fsspec: pip install 'kanalyze[remote]'"
     with pytest.raises(CaptureError, match=f"^{re.escape(text)}$"):
         open_capture(url)
+
+
+def test_a_scheme_with_a_package_of_its_own_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "smbprotocol", None)
+    with pytest.raises(CaptureError, match=r"^smb://host/share/a\.pcap: .*smbprotocol"):
+        open_capture("smb://host/share/a.pcap")
 
 
 PLAIN = """

@@ -91,7 +91,7 @@ def test_an_error_code_has_the_topic_and_partition_of_its_outer_structs() -> Non
         (11, "response", {"member_id", "throttle_time_ms"}),
         (12, "request", {"group_id", "member_id"}),
         (22, "request", {"transactional_id"}),
-        (68, "request", {"group_id", "member_id", "rebalance_timeout_ms"}),
+        (68, "request", {"group_id", "member_id", "rack_id", "rebalance_timeout_ms"}),
     ],
 )
 def test_ids_are_found_by_their_entity_type_or_name(key: int, kind: str, ids: set[str]) -> None:
