@@ -761,6 +761,7 @@ def assert_archive_is_that_of_one_process(growing: Growing, run: Any, folder: Pa
     assert report(growing.out) == expected.report
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize(
     ("turns", "times_late"),
@@ -861,6 +862,7 @@ def test_captures_that_are_gone_cannot_be_read_again(run, growing, tmp_path):
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize("place", [5, 60, 140])
 def test_a_capture_that_has_grown_is_read_again(place, run, growing, tmp_path):

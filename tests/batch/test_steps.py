@@ -54,7 +54,7 @@ def assert_equal(out: Path, expected: Expected) -> None:
     assert report(out) == expected.report
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize("buckets", [2, 9])
 @pytest.mark.parametrize(

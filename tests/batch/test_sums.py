@@ -64,6 +64,7 @@ def parts_of(out: Path, seed: int) -> list[Sums]:
         return [sums_in(database), *parts[count:]]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_give_the_tables_of_all_rows(out, seed):
     expected = report(out)
