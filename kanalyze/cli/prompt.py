@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.cli.analyze import opened_tables_of, report_undecrypted, rows_of
+from kanalyze.cli.analyze import names_in, opened_tables_of, report_undecrypted, rows_of
 from kanalyze.cli.console import print_message
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import KanalyzeError, UsageError, reason_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kanalyze.queries.database import Database
-    from kanalyze.tables.names import AddressNames
 
 __all__ = ["ask_again_and_again"]
 
@@ -122,14 +121,11 @@ class _Tables:
 
     def __init__(self, arguments: argparse.Namespace, stack: ExitStack) -> None:
         """Read nothing yet; ``stack`` holds the open database."""
-        from kanalyze.api.name_files import read_names
-
         self._arguments = arguments
         self._stack = stack
         self._tables: set[str] = set()
         self._database: Database | None = None
-        names = arguments.names
-        self._names: AddressNames | None = read_names(names) if names else None
+        self._names = names_in(arguments)
 
     def for_query(self, query: str) -> Database:
         """Return a database with the tables of a query, which it may have to read."""

@@ -532,11 +532,9 @@ class SpansSink(Sink):
 
     def __init__(self, url: str, warn: Callable[[str], None]) -> None:
         """Take the URL of a collector; raises UsageError."""
+        # Imported late: few runs send spans.
         from kanalyze.export.otlp import SpanWriter
-        from kanalyze.export.otlp_http import (
-            BackgroundSender,
-            TraceCollector,
-        )  # imported late: rare
+        from kanalyze.export.otlp_http import BackgroundSender, TraceCollector
 
         self._sender = BackgroundSender(TraceCollector(url), warn)
         self._spans = SpanWriter(self._sender.put)
