@@ -11,6 +11,10 @@ from tests.support.captures import path
 if TYPE_CHECKING:
     from pathlib import Path
 
+IS_DRAWN = """(() => {
+    const inside = document.querySelector("iframe").contentDocument;
+    return inside?.querySelector("#controls select")?.length > 1;
+})()"""
 SELECTED = """(() => {
     const inside = document.querySelector("iframe").contentDocument;
     const control = inside.querySelector("#controls select");
@@ -30,6 +34,7 @@ def test_the_page_works_in_a_frame_and_asks_for_nothing(tmp_path: Path) -> None:
         inner = shown.replace('sandbox="allow-scripts" ', "")
         notebook.write_text(f"<!doctype html>{inner}", encoding="utf-8")
         page.open(notebook)
+        page.wait_for(IS_DRAWN)  # the frame may be loaded after the page
         assert page.run(SELECTED) == 1
         assert page.console == []
         assert set(page.asked_for) == {notebook.as_uri()}
