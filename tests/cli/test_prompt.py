@@ -100,6 +100,7 @@ def test_ctrl_c_drops_a_query_and_not_the_tables(tmp_path: Path) -> None:
     with asked(tmp_path) as terminal:
         terminal.press(b"SELECT this is no query\r")
         terminal.see("...> ")
+        terminal.wait_until_it_sleeps()
         terminal.press(b"\x03")
         terminal.see(READY)
         terminal.press(b"SELECT sum(hash(a.range, b.range)) FROM range(10**6) a, range(10**6) b;\r")

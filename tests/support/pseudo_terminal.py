@@ -126,8 +126,15 @@ class PseudoTerminal:
     def interrupt(self) -> None:
         """Interrupt the command, and return when it reacts: an earlier second interrupt is lost."""
         self.process.send_signal(signal.SIGINT)
+        self.wait_until_it_sleeps()
+
+    def wait_until_it_sleeps(self) -> None:
+        """Return when the command waits for something, such as a key.
+
+        Python's readline notices a signal that comes just before only with the next key.
+        """
         if sys.platform == "linux":
-            wait_until(self._sleeps, "notice of the interrupt")
+            wait_until(self._sleeps, "the command sleeps")
         else:
             time.sleep(1)
 
