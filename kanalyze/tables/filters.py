@@ -314,7 +314,9 @@ class RowFilter:
         wanting = [name for name in BY_NAMES if name in self._values]
         if wanting and names is None:
             name = wanting[0].replace("_", "-")
-            raise UsageError(f"{name} selects by names of addresses: add --names FILE")
+            raise UsageError(
+                f"a filter by {name} needs names of addresses: --names FILE, names= in Python"
+            )
         return RowFilter({**self._values, _NAMES: names}) if wanting else self
 
     @property

@@ -344,8 +344,10 @@ def test_a_report_says_that_it_is_filtered_by_names(tmp_path: Path) -> None:
 
 def test_filters_by_names_need_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["requests", CAPTURE, "--client-app", "x"]) == 2
-    assert "client-app selects by names of addresses: add --names" in capsys.readouterr().err
-    with pytest.raises(UsageError, match="zone selects by names"):
+    assert (
+        "a filter by client-app needs names of addresses: --names FILE" in capsys.readouterr().err
+    )
+    with pytest.raises(UsageError, match="a filter by zone needs names"):
         kanalyze.requests(CAPTURE, zone="x")
 
 
