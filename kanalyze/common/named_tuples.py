@@ -53,7 +53,7 @@ else:
         """Return the tuple with some of its fields replaced."""
         made = self._make(map(fields.pop, self._fields, self))
         if fields:
-            raise ValueError(f"no such fields: {list(fields)}")
+            raise TypeError(f"no such fields: {list(fields)}")
         return made
 
     def _asdict(self):
