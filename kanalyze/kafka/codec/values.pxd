@@ -4,7 +4,7 @@ cimport cython
 from kanalyze.kafka.codec.machine cimport (are_equal, CONTROL, DONE, HIDDEN_COUNT, HIDDEN_FIRST,
     Machine, MALFORMED_RECORDS, MISSING_RECORDS, RECORDS_CELLS, RUNNING, start_of, Tape, TRUNCATED,
     TRUNCATED_RECORDS)
-from kanalyze.kafka.framing.frame cimport Frame, SegmentSpan
+from kanalyze.kafka.framing.frame cimport Frame
 from kanalyze.model.streams cimport Segments
 
 
@@ -47,7 +47,6 @@ cdef class EncodedFields:
     cdef take(self, const long long[::1] cells, long long at, long long count,
         const unsigned char[::1] arena, long long begin, long long size)
     cpdef values(self)
-    cpdef EncodedFields moved(self, Tape tape)
     @cython.locals(begin=cython.longlong, size=cython.longlong)
     cpdef tuple state(self)
 
@@ -147,18 +146,10 @@ cdef class BodyDecoder:
     cdef readonly long long end
     cdef TapeReader reader
 
-    @cython.locals(frame_bytes=cython.longlong, at=cython.longlong)
-    cdef long long _from_source(self, view, long long pos, long long base, source) except -1
-
     @cython.locals(limit=cython.longlong)
-    cpdef long long read(self, view, long long pos) except -1
+    cpdef long long read(self, view, long long pos, Tape tape=*) except -1
     cpdef of_frame(self, Frame frame, long long at)
     cpdef EncodedFields take(self, Tape tape)
-    cdef EncodedFields left_on_tape(self)
-    @cython.locals(frame_bytes=cython.longlong)
-    cdef run(self, Frame frame, long long at)
+    @cython.locals(frame_bytes=cython.longlong, part="const unsigned char[::1]")
+    cdef run(self, Frame frame, long long at, Tape tape=*)
     cdef _failure(self)
-    @cython.locals(end=cython.longlong, start=cython.longlong)
-    cdef bint _feed_spread(self, SegmentSpan spread, long long at) except -1
-    @cython.locals(part="const unsigned char[::1]")
-    cdef _read_on(self, long long frame_bytes, Frame frame, source)

@@ -98,7 +98,6 @@ cdef class Frame:
     cdef public long long missing_bytes, lost_bytes, buffered_bytes
     cdef Segments segments
     cdef long long begin, contiguous_bytes
-    cdef SegmentSpan spread
     cdef public FramePieces _pieces
     cdef public object batch_sums
     cdef public long long skim_above, window_bytes
