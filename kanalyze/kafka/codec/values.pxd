@@ -44,7 +44,7 @@ cdef class EncodedFields:
     cdef readonly long long arena_bytes
 
     cdef _begin(self, TapeReader reader, Shape shape, Tape tape)
-    cdef take(self, const long long[::1] cells, long long at, long long count,
+    cpdef take(self, const long long[::1] cells, long long at, long long count,
         const unsigned char[::1] arena, long long begin, long long size)
     cpdef values(self)
     @cython.locals(begin=cython.longlong, size=cython.longlong)
@@ -94,7 +94,6 @@ cdef class TapeReader(TapeCursor):
 
     cpdef value(self, Shape shape)
     cdef decoded(self, EncodedFields encoded)
-    cdef EncodedFields take(self, Shape shape, Tape tape)
     @cython.locals(size=cython.longlong, begin=cython.longlong, _i=cython.longlong)
     cdef object _value(self, Shape shape)
     cdef tuple _short(self, list shapes)
@@ -114,9 +113,6 @@ cdef object _float(object bits)
 
 @cython.locals(encoded=EncodedFields)
 cdef EncodedFields new_fields(TapeReader reader, Shape shape, Tape tape)
-cpdef EncodedFields fields_of(const long long[::1] cells, const unsigned char[::1] texts,
-    TapeReader reader, Shape shape)
-cpdef check_cells(const long long[::1] cells, long long arena_bytes, Shape shape)
 
 
 cdef class CellChecker:
@@ -149,6 +145,7 @@ cdef class BodyDecoder:
     @cython.locals(limit=cython.longlong)
     cpdef long long read(self, view, long long pos, Tape tape=*) except -1
     cpdef of_frame(self, Frame frame, long long at)
+    @cython.locals(encoded=EncodedFields, own=Tape)
     cpdef EncodedFields take(self, Tape tape)
     @cython.locals(frame_bytes=cython.longlong, part="const unsigned char[::1]")
     cdef run(self, Frame frame, long long at, Tape tape=*)

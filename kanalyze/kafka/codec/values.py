@@ -200,8 +200,13 @@ class EncodedFields:
         """Make one from a state; raises ValueError if the state does not have the shape."""
         saved_cells, texts = fields(state, "ty")
         cells = memoryview(array("q", items(saved_cells, "i")))
-        check_cells(cells, len(texts), shape)
-        return fields_of(cells, memoryview(texts), reader, shape)
+        checker = CellChecker(cells, len(texts))
+        checker.pass_value(shape)
+        if checker.at != len(cells):
+            raise ValueError("cells left over")
+        encoded = cls(reader, shape, Tape(len(cells), len(texts)))
+        encoded.take(cells, 0, len(cells), memoryview(texts), 0, len(texts))
+        return encoded
 
 
 class _Text:
@@ -337,14 +342,6 @@ class TapeReader(TapeCursor):
         self.begin(encoded)
         return self._value(encoded.shape)
 
-    def take(self, shape: Shape, tape: Tape) -> EncodedFields:
-        """Copy what the machine read last to a tape that has room for it."""
-        machine = self.machine
-        encoded, own = new_fields(self, shape, tape), machine.tape
-        begin, size = machine.arena_begin, machine.arena_used
-        encoded.take(own.cells, machine.begin_at, machine.used, own.arena, begin, size)
-        return encoded
-
     def _value(self, shape: Shape) -> Any:  # noqa: C901 - one switch
         kind = shape.kind
         if kind == AS_NUMBER:
@@ -470,25 +467,8 @@ def new_fields(reader: TapeReader, shape: Shape, tape: Tape) -> EncodedFields:
     return encoded
 
 
-def fields_of(
-    cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape
-) -> EncodedFields:
-    """Make a :class:`EncodedFields` from cells that fit a shape."""
-    encoded = new_fields(reader, shape, Tape(len(cells), len(texts)))
-    encoded.take(cells, 0, len(cells), texts, 0, len(texts))
-    return encoded
-
-
-def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
-    """Raise ValueError if cells do not fit a shape."""
-    checker = CellChecker(cells, arena_bytes)
-    checker.pass_value(shape)
-    if checker.at != len(cells):
-        raise ValueError("cells left over")
-
-
 class CellChecker:
-    """Reads cells as a :class:`TapeReader` does, without making values."""
+    """Reads cells as a :class:`TapeReader` does; raises ValueError if they do not fit a shape."""
 
     def __init__(self, cells: memoryview, arena_bytes: int) -> None:
         self.cells = cells
@@ -665,7 +645,10 @@ class BodyDecoder:
         machine = self.machine
         if tape is None or not tape.has_room(machine.used, machine.arena_used):
             tape = shared_tape(machine.used, machine.arena_used)
-        return self.reader.take(self.shape, tape)
+        encoded, own = new_fields(self.reader, self.shape, tape), machine.tape
+        begin, size = machine.arena_begin, machine.arena_used
+        encoded.take(own.cells, machine.begin_at, machine.used, own.arena, begin, size)
+        return encoded
 
     def fields_from_state(self, state: object) -> EncodedFields:
         """Return decoded values from their state; raises ValueError for any other value."""

@@ -74,14 +74,7 @@ class SegmentSpan:
         self._skip = skip
         self._at = -skip
         self.length = length
-        self.buffered_bytes = 0
-        self._last = first
-        self._measure()
-
-    def _measure(self) -> None:
-        """Find how much was captured, and the segment after the last."""
-        segments, length = self.segments, self.length
-        at, index, buffered = -self._skip, self._first, 0
+        at, index, buffered = -skip, first, 0
         while at < length:
             begin, end = max(at, 0), min(at + segments.captureds[index], length)
             if end > begin:
@@ -94,14 +87,9 @@ class SegmentSpan:
     def __len__(self) -> int:
         return self.length
 
-    @property
     def reach(self) -> int:
-        """Position after the last byte that was captured; 0 if none was."""
-        return self._reach()
-
-    def _reach(self) -> int:
-        reach = 0
-        at = -self._skip
+        """Return the position after the last byte that was captured; 0 if none was."""
+        reach, at = 0, -self._skip
         for index in range(self._first, self._last):
             captured = self.segments.captureds[index]
             if at + captured > 0 and captured > 0:
@@ -206,7 +194,7 @@ class FramePieces:
         if not self._at:
             return 0
         piece = self._pieces[-1]
-        return self._at[-1] + (piece.reach if isinstance(piece, SegmentSpan) else len(piece))
+        return self._at[-1] + (piece.reach() if isinstance(piece, SegmentSpan) else len(piece))
 
     def buffered_bytes(self) -> int:
         """Return how many bytes are buffered."""
