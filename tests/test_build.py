@@ -69,7 +69,7 @@ from kanalyze.kafka.codec.compiler import Projection
 assert is_compiled()
 assert machine.__file__.endswith(".abi3.so"), machine.__file__
 decode = compile_decoder(Catalog().message(18, "response"), 0, Projection.ALL)
-read = decode(bytes.fromhex("0000 00000001 0003 0000 000c"), 0, 0, None)
+read = decode(bytes.fromhex("0000 00000001 0003 0000 000c"), 0)
 api = {"apiKey": 3, "minVersion": 0, "maxVersion": 12}
 assert read == ({"errorCode": 0, "apiKeys": [api]}, 12), read
 import sys

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kanalyze.decoding.secrets import RedactionPlan
-    from kanalyze.kafka.codec.compiler import Decoder, Decoders
+    from kanalyze.kafka.codec.compiler import Decoders
     from kanalyze.kafka.codec.interpreter import TraceNode
     from kanalyze.kafka.codec.machine import Tape
     from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields
@@ -140,7 +140,7 @@ class DecodedMessage(NamedTuple):
     def values(self) -> dict[str, Any] | None:
         """Return all fields as new Python values, with secrets replaced by text.
 
-        They have the form of :data:`kanalyze.kafka.codec.compiler.Decoder` with :data:`EVERYTHING`.
+        They have the form that ``BodyDecoder`` gives with :data:`EVERYTHING`.
         None if the body could not be decoded.
         """
         if self.body is None:
@@ -447,7 +447,7 @@ class BodyReader:
                 return None
             embedded = Projection.of("RequestData" if kind == "request" else "ResponseData")
             decode = self._decoders.get(_ENVELOPE, kind, located.version, embedded)
-            (inner,), _ = decode(message.data, located.body, 0, None)
+            (inner,), _ = decode(message.data, located.body)
         except WireError:
             return None
         return None if inner is None else _SIZE(len(inner)) + bytes(inner)
@@ -490,10 +490,10 @@ def _values_of(nodes: list[TraceNode]) -> dict[str, Any]:
     return values
 
 
-def _ends(decode: Decoder, data: bytes, body: int) -> bool:
+def _ends(decode: BodyDecoder, data: bytes, body: int) -> bool:
     """Return true if a body ends where its frame ends."""
     try:
-        _, end = decode(data, body, 0, None)
+        _, end = decode(data, body)
     except WireError:
         return False
     return end == len(data)

@@ -1,14 +1,14 @@
-"""What every reader of Kafka bytes shares: where bytes come from and how reading them fails.
+"""What every reader of Kafka bytes shares: how reading them fails, varints and tags.
 
-In: a view and a position. Out: a value and the position after it, or an exception; the
-:class:`Source` that a decoder asks for bytes; what a wire without definitions says of exchanges.
+In: a view and a position. Out: a value and the position after it, or an exception; what a wire
+without definitions says of exchanges.
 
 The exceptions never leave the package: the stage that called a decoder turns them into anomalies.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 
@@ -19,7 +19,6 @@ __all__ = [
     "MAX_UNSIGNED_VARINT",
     "Malformed",
     "MissingBytes",
-    "Source",
     "Truncated",
     "WireApi",
     "WireError",
@@ -44,30 +43,6 @@ class MissingBytes(WireError):
 
 class Malformed(WireError):
     """The bytes contradict the grammar: a negative length, a varint without an end."""
-
-
-class Source(Protocol):
-    """The bytes of one frame, which need not lie together and need not all be there.
-
-    Positions count from the first byte of the frame's size prefix.
-    """
-
-    @property
-    def length(self) -> int:
-        """Bytes of the frame with its size prefix, there or not."""
-        ...
-
-    def window(self, at: int) -> memoryview:
-        """Return bytes from position ``at`` on, as many as lie together.
-
-        Empty only when ``at`` is the end of the frame. Raises MissingBytes where the byte at
-        ``at`` is not there, Truncated where ``at`` is beyond the end of the frame.
-        """
-        ...
-
-    def read(self, at: int, length: int) -> memoryview:
-        """Return exactly ``length`` bytes from position ``at``; raises as :meth:`window` does."""
-        ...
 
 
 MAX_UNSIGNED_VARINT = 0x7FFFFFFF

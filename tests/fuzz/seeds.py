@@ -206,7 +206,7 @@ def record_sets() -> list[bytes]:
             continue
         decode = DECODERS.get(frame.api_key, frame.kind, frame.version, Projection.ALL)
         try:
-            values, _ = decode(content, 0, 0, None)
+            values, _ = decode(content, 0)
         except WireError:
             continue
         struct_of = CATALOG.message(frame.api_key, frame.kind).struct

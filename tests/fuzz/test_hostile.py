@@ -34,7 +34,7 @@ def ratios(
             projection = Projection.ALL if everything else EXTRACTORS.needed_fields(key, kind)
             decode = DECODERS.get(key, kind, version, projection)
             for path, body in hostile_bodies(message, version, ELEMENTS):
-                values, end = decode(body, 0, 0, None)
+                values, end = decode(body, 0)
                 assert end == len(body)
                 found[message.name, version, path] = sizes_of(values)[1] / len(body)
     return found

@@ -37,7 +37,7 @@ def compare(message: MessageSpec, version: int, seeds: range) -> bool:
         entity = kio_reads(schema, body)
         assert as_values(message.struct, version, entity) == full, (message.name, version)
         kio_body = kio_writes(schema, entity)
-        found, end = decode(kio_body, 0, 0, None)
+        found, end = decode(kio_body, 0)
         assert end == len(kio_body)
         assert with_defaults(message.struct, version, found) == full, (message.name, version)
     return True

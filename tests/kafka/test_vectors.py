@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.kafka.codec.compiler import Projection, compile_decoder
-from kanalyze.kafka.codec.interpreter import failure_of, read_message
+from kanalyze.kafka.codec.interpreter import read_message, trace_message
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.schema.schema_ast import PRIMITIVES
 from kanalyze.kafka.wire import Truncated, WireError
@@ -29,7 +29,7 @@ from tests.support.vectors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kanalyze.kafka.codec.compiler import Decoder
+    from kanalyze.kafka.codec.values import BodyDecoder
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
 NAMES = sorted({message.name for message, _ in every_message(Catalog())})
@@ -149,14 +149,14 @@ def test_a_difference_is_seen(by_message: dict[str, list[Vector]], catalog: Cata
 
 
 def check_cut(
-    vector: Vector, message: MessageSpec, decode: Decoder, lengths: Iterable[int]
+    vector: Vector, message: MessageSpec, decode: BodyDecoder, lengths: Iterable[int]
 ) -> None:
     names = {field.name for field in message.struct.fields} | {"_taggedFields"}
     for length in lengths:
         cut = vector.content[:length]
         with pytest.raises(Truncated):
-            decode(cut, 0, 0, None)
-        failure = failure_of(message, vector.version, cut)
+            decode(cut, 0)
+        failure = trace_message(message, vector.version, cut).failure
         assert failure is not None, (vector.name, vector.version, length)
         assert failure.path.split(".")[0].split("[")[0] in names, failure.path
 
@@ -186,10 +186,10 @@ def test_every_prefix_of_every_vector_is_truncated_in_a_field(
 # Changed bytes.
 
 
-def check_changed(message: MessageSpec, version: int, decode: Decoder, changed: bytes) -> None:
+def check_changed(message: MessageSpec, version: int, decode: BodyDecoder, changed: bytes) -> None:
     """Decoding soon gives a value or a WireError, as the reference reader does."""
     began = time.thread_time()
-    result = outcome(lambda: decode(changed, 0, 0, None))
+    result = outcome(lambda: decode(changed, 0))
     assert took_soon(time.thread_time() - began, 1)
     if type(result) is tuple and len(changed) > MAX_COMPARED_BYTES:
         return
@@ -253,10 +253,10 @@ def test_a_changed_byte_takes_no_memory_out_of_proportion(
             assert peak_bytes(decode, changed) < 20_000 + 500 * len(changed), vector.name
 
 
-def peak_bytes(decode: Decoder, content: bytes) -> int:
+def peak_bytes(decode: BodyDecoder, content: bytes) -> int:
     tracemalloc.start()
     try:
-        kept = outcome(lambda: decode(content, 0, 0, None))
+        kept = outcome(lambda: decode(content, 0))
         peak = tracemalloc.get_traced_memory()[1]
         del kept
     finally:

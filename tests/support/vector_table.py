@@ -13,7 +13,7 @@ from tests.support.vectors import definition_of, kafka_json, records_in, unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.kafka.codec.compiler import Decoder
+    from kanalyze.kafka.codec.values import BodyDecoder
     from kanalyze.kafka.schema.catalog import Api, Catalog
     from kanalyze.kafka.schema.schema_ast import MessageSpec
     from tests.support.vectors import Vector
@@ -31,7 +31,7 @@ may have run the test."""
 def compare(vectors: Iterable[Vector], catalog: Catalog) -> Outcomes:
     """Decode vectors, and compare them with Kafka's JSON."""
     outcomes: Outcomes = {}
-    decoders: dict[Cell, Decoder] = {}
+    decoders: dict[Cell, BodyDecoder] = {}
     for vector in vectors:
         message = definition_of(vector, catalog)
         cell = (message.name, vector.version)
@@ -44,10 +44,10 @@ def compare(vectors: Iterable[Vector], catalog: Catalog) -> Outcomes:
     return outcomes
 
 
-def _difference(vector: Vector, message: MessageSpec, decode: Decoder) -> str | None:
+def _difference(vector: Vector, message: MessageSpec, decode: BodyDecoder) -> str | None:
     """Return what differs, or None: value, extent, unknown tags, records, reference reader."""
     try:
-        values, end = decode(vector.content, 0, 0, None)
+        values, end = decode(vector.content, 0)
     except WireError as error:
         return f"not decoded: {error}"
     if end != len(vector.content):

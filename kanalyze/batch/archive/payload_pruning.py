@@ -88,27 +88,23 @@ class _SkippedBytesReader(MessageReader):
         view: memoryview | None = None,  # noqa: ARG002 - as in the class above
     ) -> DecodedBody:
         if frame.length >= _MIN_FRAME_BYTES:
-            self._note("request", frame, self.needed_of_request(frame, header), frame.length)
+            api = header.api_key, header.api_version
+            needed = self.needed("request", frame, *api, header.body)
+            self._note("request", frame, needed, frame.length)
         return _UNREAD
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
         if frame.length >= _MIN_FRAME_BYTES:
-            ranges = self.needed_of_response(frame, api_key, api_version)
-            self._note("response", frame, ranges, frame.length)
+            needed = self.needed("response", frame, api_key, api_version, None)
+            self._note("response", frame, needed, frame.length)
         return _UNREAD
 
-    def skim_request(self, frame: Frame, header: RequestHeader) -> tuple[Ranges, int] | None:
-        read = super().skim_request(frame, header)
-        if read is not None:
-            self._note("request", frame, *read)
-        return read
-
-    def skim_response(
-        self, frame: Frame, api_key: int, api_version: int
+    def skim(
+        self, kind: MessageKind, frame: Frame, api_key: int, api_version: int, at: int | None
     ) -> tuple[Ranges, int] | None:
-        read = super().skim_response(frame, api_key, api_version)
+        read = super().skim(kind, frame, api_key, api_version, at)
         if read is not None:
-            self._note("response", frame, *read)
+            self._note(kind, frame, *read)
         return read
 
     def _note(self, kind: MessageKind, frame: Frame, ranges: Ranges | None, until: int) -> None:

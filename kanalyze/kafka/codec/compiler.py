@@ -1,7 +1,8 @@
 """From the selected fields of a message to the decoder that reads them.
 
 In: a definition, a version, and field paths (:class:`Projection`). Out: a :class:`Program` for the
-machine, with the shape of its output; and :data:`Decoder`, which runs it. No byte is seen here.
+machine, with the shape of its output, and the :class:`BodyDecoder` that runs it. No byte is seen
+here.
 
 Consecutive fixed-size fields that are not selected become one SKIP instruction.
 :mod:`kanalyze.kafka.codec.interpreter` gives the same values, slowly.
@@ -9,7 +10,6 @@ Consecutive fixed-size fields that are not selected become one SKIP instruction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -20,7 +20,6 @@ from kanalyze.kafka.codec.machine import Programs
 from kanalyze.kafka.codec.values import KINDS, BodyDecoder, Program, Shape, TapeCursor
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.schema.schema_ast import FIXED_SIZES, NONE, Field, Layout, Struct
-from kanalyze.kafka.wire import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNKNOWN_TAGS",
-    "Decoder",
     "Decoders",
     "Projection",
     "Selection",
@@ -366,27 +364,6 @@ def _by_tag(read: list[tuple[Field, Shape]], key_of: Any) -> dict[int, tuple[Any
     return {field.tag: (key_of(field), shape) for field, shape in read if field.tag is not None}
 
 
-Decoder: TypeAlias = Callable[[bytes | memoryview, int, int, Source | None], tuple[Any, int]]
-"""``decode(view, pos, base, source) -> (values, end)``.
-
-``view`` holds bytes of one frame and none after its end; the body starts at ``view[pos]``; ``base``
-is the frame position of ``view[0]``. ``source`` gives the bytes of the frame that are not in
-``view``; None if all are. ``end`` is the frame position after the body.
-
-``values`` is a tuple of the selected fields in the order of the definition, the same for every
-version: a field that the version doesn't have gets its default. A struct becomes such a tuple, an
-array a list, null None, a UUID 16 bytes, text a ``str`` (bytes that are no UTF-8 as ``\\xNN``),
-records a :class:`~kanalyze.kafka.records.types.RecordsSummary` or their bytes.
-
-With :data:`Projection.ALL`, ``values`` is a dict of the fields that the version has, by Kafka's
-JSON names. Tagged fields are in it only if they are on the wire; those that the definition doesn't
-know are ``(tag, bytes)`` pairs under ``_taggedFields``.
-
-Raises Truncated if the bytes end first, Malformed if they break the grammar, MissingBytes if the
-capture lacks them; no other exception, whatever the bytes.
-"""
-
-
 _BUILT_IN = Catalog()
 _MAX_PROGRAMS = 1 << 12
 """Number of cached programs of built-in messages: all versions of all messages, with about two
@@ -457,7 +434,7 @@ class Decoders:
         return BodyDecoder(program, self._programs, self._shared_texts)
 
 
-def compile_decoder(message: MessageSpec, version: int, projection: Projection) -> Decoder:
+def compile_decoder(message: MessageSpec, version: int, projection: Projection) -> BodyDecoder:
     """Make the decoder of one message; raises as :meth:`Decoders.get` does."""
     return BodyDecoder(program_of(message, version, projection), Programs())
 

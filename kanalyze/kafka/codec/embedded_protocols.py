@@ -9,14 +9,18 @@ fields, and readers of older ones leave those unread.
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.kafka.codec.compiler import Projection, compile_decoder
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.wire import Malformed, Truncated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from kanalyze.kafka.codec.values import BodyDecoder
+    from kanalyze.kafka.schema.schema_ast import MessageSpec
 
 __all__ = [
     "MemberAssignment",
@@ -26,13 +30,9 @@ __all__ = [
     "parse_subscription",
 ]
 
-_INT16 = Struct(">h").unpack_from
-_INT32 = Struct(">i").unpack_from
+_VERSION = Struct(">h")
 _NO_GENERATION = -1
-_CONSUMER_PROTOCOL = 3
-"""The newest version of both messages that is known."""
-
-T = TypeVar("T")
+_BUILT_IN = Catalog()
 
 
 class TopicPartitions(NamedTuple):
@@ -72,15 +72,10 @@ def parse_subscription(data: bytes | memoryview) -> Subscription:
         WireError: the bytes end too early or contradict the format. Bytes after the known fields
             are those of a newer version, and no error.
     """
-    reader = _Reader(data)
-    version = reader.version()
-    topics = reader.array(reader.string, least_bytes=2)
-    user_data = reader.data()
-    owned = reader.array(reader.topic_partitions, least_bytes=6) if version >= 1 else ()
-    generation = reader.int32() if version >= 2 else _NO_GENERATION
-    rack = reader.nullable_string() if version >= 3 else None
+    version, (topics, user_data, owned, generation, rack) = _read("Subscription", data)
     generation_id = None if generation == _NO_GENERATION else generation
-    return Subscription(version, topics, user_data, owned, generation_id, rack)
+    partitions = _topic_partitions(owned)
+    return Subscription(version, tuple(topics), user_data, partitions, generation_id, rack)
 
 
 def parse_assignment(data: bytes | memoryview) -> MemberAssignment:
@@ -90,67 +85,30 @@ def parse_assignment(data: bytes | memoryview) -> MemberAssignment:
     """
     if len(data) == 0:
         return MemberAssignment(0, (), None)
-    reader = _Reader(data)
-    version = reader.version()
-    assigned = reader.array(reader.topic_partitions, least_bytes=6)
-    return MemberAssignment(version, assigned, reader.data())
+    version, (assigned, user_data) = _read("Assignment", data)
+    return MemberAssignment(version, _topic_partitions(assigned), user_data)
 
 
-class _Reader:
-    """Reads the primitives of versions that are not flexible."""
+def _read(name: str, data: bytes | memoryview) -> tuple[int, tuple[Any, ...]]:
+    """Read a version and a message; a newer version is read as the newest known.
 
-    def __init__(self, data: bytes | memoryview) -> None:
-        self._data = memoryview(data)
-        self._at = 0
+    The values are those of all fields, in the order of the definition.
+    """
+    if len(data) < _VERSION.size:
+        raise Truncated("the bytes end within the version")
+    (version,) = _VERSION.unpack_from(data)
+    if version < 0:
+        raise Malformed(f"version {version}")
+    message = _BUILT_IN.data(f"ConsumerProtocol{name}")
+    version = min(version, message.valid_versions.highest)
+    return version, _decoder(message, version)(data, _VERSION.size)[0]
 
-    def version(self) -> int:
-        """Read a version; a newer one is read as the newest known."""
-        version = self.int16()
-        if version < 0:
-            raise Malformed(f"version {version}")
-        return min(version, _CONSUMER_PROTOCOL)
 
-    def int16(self) -> int:
-        return int(_INT16(self._take(2))[0])
+@cache
+def _decoder(message: MessageSpec, version: int) -> BodyDecoder:
+    fields = Projection.of(*(field.name for field in message.struct.fields))
+    return compile_decoder(message, version, fields)
 
-    def int32(self) -> int:
-        return int(_INT32(self._take(4))[0])
 
-    def nullable_string(self) -> str | None:
-        length = self.int16()
-        if length < -1:
-            raise Malformed(f"a string of {length} bytes")
-        if length == -1:
-            return None
-        return str(self._take(length), "utf-8", "backslashreplace")
-
-    def string(self) -> str:
-        text = self.nullable_string()
-        if text is None:
-            raise Malformed("null in place of a string")
-        return text
-
-    def data(self) -> bytes | None:
-        length = self.int32()
-        if length < -1:
-            raise Malformed(f"{length} bytes")
-        return None if length == -1 else bytes(self._take(length))
-
-    def topic_partitions(self) -> TopicPartitions:
-        return TopicPartitions(self.string(), self.array(self.int32, least_bytes=4))
-
-    def array(self, read: Callable[[], T], *, least_bytes: int) -> tuple[T, ...]:
-        """Read an array; raises Truncated if there are too few bytes left for its elements."""
-        count = self.int32()
-        if count < 0:
-            raise Malformed(f"an array of {count}")
-        if count * least_bytes > len(self._data) - self._at:
-            raise Truncated(f"an array of {count} in {len(self._data) - self._at} bytes")
-        return tuple(read() for _ in range(count))
-
-    def _take(self, length: int) -> memoryview:
-        end = self._at + length
-        if end > len(self._data):
-            raise Truncated(f"{length} bytes at {self._at} of {len(self._data)}")
-        data, self._at = self._data[self._at : end], end
-        return data
+def _topic_partitions(read: list[tuple[str, list[int]]]) -> tuple[TopicPartitions, ...]:
+    return tuple([TopicPartitions(topic, tuple(partitions)) for topic, partitions in read])

@@ -66,9 +66,9 @@ def locate_failure(
         reason: the decoder's reason; returned without a field if the interpreter finds nothing
             wrong.
     """
-    from kanalyze.kafka.codec.interpreter import failure_of  # imported late: only for failures
+    from kanalyze.kafka.codec.interpreter import trace_message  # imported late: only for failures
 
-    failure = failure_of(definition, version, data, at)
+    failure = trace_message(definition, version, data, at, most_elements=0).failure
     if failure is None:
         return None, at, reason
     return json_path(failure.path), failure.pos, failure.reason

@@ -23,7 +23,6 @@ __all__ = [
     "Interpreter",
     "Trace",
     "TraceNode",
-    "failure_of",
     "first_records",
     "read_message",
     "trace_message",
@@ -58,7 +57,7 @@ def read_message(
 ) -> tuple[dict[str, Any], int]:
     """Read the message that begins at ``body[pos]``; return its fields and the position after it.
 
-    The dict is as :data:`kanalyze.kafka.codec.compiler.Decoder` says for ``Projection.ALL``. Raises
+    The dict is as ``BodyDecoder`` says for ``Projection.ALL``. Raises
     Truncated or Malformed, with field path and position in the text.
     """
     reader = Interpreter(message, version, bytes(body), pos)
@@ -67,21 +66,6 @@ def read_message(
     except WireError as error:
         where = f"{reader.path() or message.name} at byte {reader.pos}"
         raise type(error)(f"{where}: {error}") from None
-
-
-def failure_of(
-    message: MessageSpec, version: int, body: bytes | memoryview, pos: int = 0
-) -> Failure | None:
-    """Return where reading the message at ``body[pos]`` fails; None if it does not fail.
-
-    Bytes after the message are no failure.
-    """
-    reader = Interpreter(message, version, bytes(body), pos)
-    try:
-        reader.struct(message.struct)
-    except WireError as error:
-        return Failure(reader.path() or message.name, reader.pos, str(error))
-    return None
 
 
 class Interpreter:
@@ -264,7 +248,7 @@ class TraceNode:
         self.type = type
         """The type in the definition; of an element, the element type; of a tag section, empty."""
         self.value = value
-        """Of a primitive, what :data:`kanalyze.kafka.codec.compiler.Decoder` returns for it. Of an
+        """Of a primitive, what ``BodyDecoder`` returns for it. Of an
         array, the number of its elements. Of records, the number of their bytes. None for null and
         for a struct."""
         self.note = ""
@@ -297,7 +281,8 @@ def trace_message(
     """Read the message that begins at ``body[pos]``, and note the position of each field.
 
     The result has the first ``most_elements`` elements of each array, or all of them if that is
-    None; the others are read too. Raises nothing, whatever the bytes.
+    None; the others are read too. Bytes after the message are no failure. Raises nothing, whatever
+    the bytes.
     """
     tracer = _Tracer(message, version, bytes(body), pos, most_elements)
     failure = None

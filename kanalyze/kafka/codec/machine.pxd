@@ -147,7 +147,7 @@ cdef class Machine:
         long long end) except -1 nogil
     @cython.locals(records_bytes=cython.longlong)
     cpdef bint skip_missing_records(self) except -1
-    cpdef pass_skipped(self, long long count)
+    cpdef long long next_at(self, long long end) noexcept
 
     @cython.locals(code="const int*", pc=cython.int, op=cython.int, flags=cython.int,
         frame_end=cython.longlong, bound=cython.longlong, stop=cython.longlong,

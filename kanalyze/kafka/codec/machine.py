@@ -286,10 +286,11 @@ class Machine:
         self.carried = 0
         return True
 
-    def pass_skipped(self, count: int) -> None:
-        """Note that the caller passed ``count`` of the bytes to skip."""
-        self.skip -= count
-        self.remaining_bytes -= count
+    def next_at(self, end: int) -> int:
+        """Pass the bytes to skip; return where the next ones are if the body ends at ``end``."""
+        self.remaining_bytes -= self.skip
+        self.skip = 0
+        return end - self.remaining_bytes + self.carried
 
     # -- the loop ---------------------------------------------------------------------------------
 

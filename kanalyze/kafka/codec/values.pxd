@@ -4,7 +4,7 @@ cimport cython
 from kanalyze.kafka.codec.machine cimport (are_equal, CONTROL, DONE, HIDDEN_COUNT, HIDDEN_FIRST,
     Machine, MALFORMED_RECORDS, MISSING_RECORDS, RECORDS_CELLS, RUNNING, start_of, Tape, TRUNCATED,
     TRUNCATED_RECORDS)
-from kanalyze.kafka.framing.frame cimport Frame, SegmentSpan
+from kanalyze.kafka.framing.frame cimport Frame
 from kanalyze.model.streams cimport Segments
 
 
@@ -44,10 +44,9 @@ cdef class EncodedFields:
     cdef readonly long long arena_bytes
 
     cdef _begin(self, TapeReader reader, Shape shape, Tape tape)
-    cdef take(self, const long long[::1] cells, long long at, long long count,
+    cpdef take(self, const long long[::1] cells, long long at, long long count,
         const unsigned char[::1] arena, long long begin, long long size)
     cpdef values(self)
-    cpdef EncodedFields moved(self, Tape tape)
     @cython.locals(begin=cython.longlong, size=cython.longlong)
     cpdef tuple state(self)
 
@@ -95,7 +94,6 @@ cdef class TapeReader(TapeCursor):
 
     cpdef value(self, Shape shape)
     cdef decoded(self, EncodedFields encoded)
-    cdef EncodedFields take(self, Shape shape, Tape tape)
     @cython.locals(size=cython.longlong, begin=cython.longlong, _i=cython.longlong)
     cdef object _value(self, Shape shape)
     cdef tuple _short(self, list shapes)
@@ -115,9 +113,6 @@ cdef object _float(object bits)
 
 @cython.locals(encoded=EncodedFields)
 cdef EncodedFields new_fields(TapeReader reader, Shape shape, Tape tape)
-cpdef EncodedFields fields_of(const long long[::1] cells, const unsigned char[::1] texts,
-    TapeReader reader, Shape shape)
-cpdef check_cells(const long long[::1] cells, long long arena_bytes, Shape shape)
 
 
 cdef class CellChecker:
@@ -147,18 +142,11 @@ cdef class BodyDecoder:
     cdef readonly long long end
     cdef TapeReader reader
 
-    @cython.locals(frame_bytes=cython.longlong, at=cython.longlong)
-    cdef long long _from_source(self, view, long long pos, long long base, source) except -1
-
     @cython.locals(limit=cython.longlong)
-    cpdef long long read(self, view, long long pos) except -1
+    cpdef long long read(self, view, long long pos, Tape tape=*) except -1
     cpdef of_frame(self, Frame frame, long long at)
+    @cython.locals(encoded=EncodedFields, own=Tape)
     cpdef EncodedFields take(self, Tape tape)
-    cdef EncodedFields left_on_tape(self)
-    @cython.locals(frame_bytes=cython.longlong)
-    cdef run(self, Frame frame, long long at)
+    @cython.locals(frame_bytes=cython.longlong, part="const unsigned char[::1]")
+    cdef run(self, Frame frame, long long at, Tape tape=*)
     cdef _failure(self)
-    @cython.locals(end=cython.longlong, start=cython.longlong)
-    cdef bint _feed_spread(self, SegmentSpan spread, long long at) except -1
-    @cython.locals(part="const unsigned char[::1]")
-    cdef _read_on(self, long long frame_bytes, Frame frame, source)

@@ -1,9 +1,8 @@
 """Decodes bodies: to cells on a tape, and from these to Python values.
 
-In: a program, and bodies: bytes, in a :class:`~kanalyze.kafka.framing.frame.Frame`, or behind a
-:class:`~kanalyze.kafka.wire.Source`. Out: tuples or dicts, lists, texts, numbers; or a
-:class:`EncodedFields`, which is turned into these on request; or the exceptions of
-:mod:`kanalyze.kafka.wire`.
+In: a program, and bodies: bytes, or in a :class:`~kanalyze.kafka.framing.frame.Frame`. Out: tuples
+or dicts, lists, texts, numbers; or a :class:`EncodedFields`, which is turned into these on request;
+or the exceptions of :mod:`kanalyze.kafka.wire`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import fields, items
 from kanalyze.kafka.codec.machine import Machine, Tape
 from kanalyze.kafka.records.types import RecordsSummary
-from kanalyze.kafka.wire import Malformed, MissingBytes, Source, Truncated, WireError
+from kanalyze.kafka.wire import Malformed, MissingBytes, Truncated, WireError
 
 try:
     import cython
@@ -42,7 +41,7 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.codec.machine import Programs
-    from kanalyze.kafka.framing.frame import Frame, SegmentSpan
+    from kanalyze.kafka.framing.frame import Frame
 
 __all__ = [
     "KINDS",
@@ -183,13 +182,6 @@ class EncodedFields:
         """Return the values; each call makes them again."""
         return self.reader.decoded(self)
 
-    def moved(self, tape: Tape) -> EncodedFields:
-        """Return a copy on another tape, which has room for it."""
-        copy = new_fields(self.reader, self.shape, tape)
-        old = self.tape
-        copy.take(old.cells, self.at, self.cells, old.arena, self.arena_at, self.arena_bytes)
-        return copy
-
     def is_of(self, shape: Shape) -> bool:
         """Return true if the value has this shape."""
         return self.shape is shape
@@ -208,8 +200,13 @@ class EncodedFields:
         """Make one from a state; raises ValueError if the state does not have the shape."""
         saved_cells, texts = fields(state, "ty")
         cells = memoryview(array("q", items(saved_cells, "i")))
-        check_cells(cells, len(texts), shape)
-        return fields_of(cells, memoryview(texts), reader, shape)
+        checker = CellChecker(cells, len(texts))
+        checker.pass_value(shape)
+        if checker.at != len(cells):
+            raise ValueError("cells left over")
+        encoded = cls(reader, shape, Tape(len(cells), len(texts)))
+        encoded.take(cells, 0, len(cells), memoryview(texts), 0, len(texts))
+        return encoded
 
 
 class _Text:
@@ -345,14 +342,6 @@ class TapeReader(TapeCursor):
         self.begin(encoded)
         return self._value(encoded.shape)
 
-    def take(self, shape: Shape, tape: Tape) -> EncodedFields:
-        """Copy what the machine read last to a tape that has room for it."""
-        machine = self.machine
-        encoded, own = new_fields(self, shape, tape), machine.tape
-        begin, size = machine.arena_begin, machine.arena_used
-        encoded.take(own.cells, machine.begin_at, machine.used, own.arena, begin, size)
-        return encoded
-
     def _value(self, shape: Shape) -> Any:  # noqa: C901 - one switch
         kind = shape.kind
         if kind == AS_NUMBER:
@@ -478,25 +467,8 @@ def new_fields(reader: TapeReader, shape: Shape, tape: Tape) -> EncodedFields:
     return encoded
 
 
-def fields_of(
-    cells: memoryview, texts: memoryview, reader: TapeReader, shape: Shape
-) -> EncodedFields:
-    """Make a :class:`EncodedFields` from cells that fit a shape."""
-    encoded = new_fields(reader, shape, Tape(len(cells), len(texts)))
-    encoded.take(cells, 0, len(cells), texts, 0, len(texts))
-    return encoded
-
-
-def check_cells(cells: memoryview, arena_bytes: int, shape: Shape) -> None:
-    """Raise ValueError if cells do not fit a shape."""
-    checker = CellChecker(cells, arena_bytes)
-    checker.pass_value(shape)
-    if checker.at != len(cells):
-        raise ValueError("cells left over")
-
-
 class CellChecker:
-    """Reads cells as a :class:`TapeReader` does, without making values."""
+    """Reads cells as a :class:`TapeReader` does; raises ValueError if they do not fit a shape."""
 
     def __init__(self, cells: memoryview, arena_bytes: int) -> None:
         self.cells = cells
@@ -600,7 +572,6 @@ def _float(bits: int) -> float:
     return float(_DOUBLE.unpack(_INT64.pack(bits))[0])
 
 
-_NO_BYTES = memoryview(b"")
 _TAPE_CELLS, _TAPE_BYTES = 1 << 14, 1 << 14
 """Size of a tape that many bodies share: 128 KiB of cells, and 16 KiB of texts."""
 
@@ -627,26 +598,33 @@ class BodyDecoder:
         self.reader = TapeReader(self.machine, shared)
         self.end = 0
 
-    def __call__(
-        self, view: bytes | memoryview, pos: int, base: int, source: Source | None
-    ) -> tuple[Any, int]:
-        """Decode a body: see :data:`kanalyze.kafka.codec.compiler.Decoder`."""
-        if source is None:
-            end = base + self.read(view, pos)
-        else:
-            end = self._from_source(view, pos, base, source)
-            if self.machine.status != DONE:
-                raise self._failure()
+    def __call__(self, view: bytes | memoryview, pos: int) -> tuple[Any, int]:
+        r"""Decode the body that starts at ``view[pos]``; return its values and where it ends.
+
+        ``view`` has no bytes after the body's frame. The values are a tuple of the selected fields
+        in the order of the definition, the same for every version: a field that the version doesn't
+        have gets its default. A struct becomes such a tuple, an array a list, null None, a UUID 16
+        bytes, text a ``str`` (bytes that are no UTF-8 as ``\xNN``), records a
+        :class:`~kanalyze.kafka.records.types.RecordsSummary` or their bytes.
+
+        With ``Projection.ALL``, the values are a dict of the fields that the version has, by
+        Kafka's JSON names. Tagged fields are in it only if they are on the wire; those that the
+        definition doesn't know are ``(tag, bytes)`` pairs under ``_taggedFields``.
+
+        Raises Truncated if the bytes end first, Malformed if they break the grammar; no other
+        exception, whatever the bytes.
+        """
+        end = self.read(view, pos)
         return self.reader.value(self.shape), end
 
-    def read(self, view: bytes | memoryview, pos: int) -> int:
-        """Decode a complete body; the values stay on the machine's tape.
+    def read(self, view: bytes | memoryview, pos: int, tape: Tape | None = None) -> int:
+        """Decode a complete body; the values stay on the tape, the machine's own if it is None.
 
         Returns where it ended, and raises, as ``__call__`` does.
         """
         machine = self.machine
         limit = len(view)
-        machine.begin(self.address, self.stack_cells, limit - pos)
+        machine.begin(self.address, self.stack_cells, limit - pos, tape)
         machine.feed(view, pos, limit)
         if machine.status != DONE:
             raise self._failure()
@@ -667,22 +645,17 @@ class BodyDecoder:
         machine = self.machine
         if tape is None or not tape.has_room(machine.used, machine.arena_used):
             tape = shared_tape(machine.used, machine.arena_used)
-        return self.reader.take(self.shape, tape)
+        encoded, own = new_fields(self.reader, self.shape, tape), machine.tape
+        begin, size = machine.arena_begin, machine.arena_used
+        encoded.take(own.cells, machine.begin_at, machine.used, own.arena, begin, size)
+        return encoded
 
     def fields_from_state(self, state: object) -> EncodedFields:
         """Return decoded values from their state; raises ValueError for any other value."""
         return EncodedFields.from_state(state, self.reader, self.shape)
 
-    def left_on_tape(self) -> EncodedFields:
-        """Return the last decoded values where they are; ``Tape.keep`` lets them stay there."""
-        machine = self.machine
-        encoded = new_fields(self.reader, self.shape, machine.tape)
-        encoded.at, encoded.cells = machine.begin_at, machine.used
-        encoded.arena_at, encoded.arena_bytes = machine.arena_begin, machine.arena_used
-        return encoded
-
-    def run(self, frame: Frame, at: int) -> WireError | None:
-        """Decode as :meth:`of_frame`; the values stay on the machine's tape.
+    def run(self, frame: Frame, at: int, tape: Tape | None = None) -> WireError | None:
+        """Decode as :meth:`of_frame`; the values stay on the tape, as with :meth:`read`.
 
         Returns the error, or None if the body was read. It is not raised: some clients write every
         body wrong, and raising takes longer than reading.
@@ -691,15 +664,18 @@ class BodyDecoder:
         frame_bytes = frame.length
         if at > frame_bytes:
             return Truncated("the frame ends before the body")
-        machine.begin(self.address, self.stack_cells, frame_bytes - at)
+        machine.begin(self.address, self.stack_cells, frame_bytes - at, tape)
         segments = frame.segments
         if segments is not None and at <= frame.contiguous_bytes:
             machine.feed(segments.data, frame.begin + at, frame.begin + frame.contiguous_bytes)
-        if machine.status == RUNNING:
+        while machine.status == RUNNING:
             try:
-                self._read_on(frame_bytes, frame, frame)
+                part = frame.contiguous(machine.next_at(frame_bytes))
             except MissingBytes as error:
-                return error
+                if not machine.skip_missing_records():
+                    return error
+                continue
+            machine.feed(part, 0, len(part))
         self.end = frame_bytes - machine.remaining_bytes
         return None if machine.status == DONE else self._failure()
 
@@ -708,53 +684,3 @@ class BodyDecoder:
         if self.machine.status == TRUNCATED:
             return Truncated("the bytes end within the body")
         return Malformed("the bytes do not fit the message's definition")
-
-    def _from_source(self, view: bytes | memoryview, pos: int, base: int, source: Source) -> int:
-        """Run over the bytes of a frame, window by window; return where the body ended in it."""
-        machine = self.machine
-        frame_bytes = source.length
-        at = base + pos
-        if at > frame_bytes:
-            raise Truncated("the frame ends before the body")
-        machine.begin(self.address, self.stack_cells, frame_bytes - at)
-        machine.feed(view, pos, min(len(view), frame_bytes - base))
-        self._read_on(frame_bytes, None, source)
-        return frame_bytes - machine.remaining_bytes
-
-    def _read_on(self, frame_bytes: int, frame: Frame | None, source: Source) -> None:
-        """Run over the bytes of a source: window by window, or, of a frame, segment by segment."""
-        machine = self.machine
-        while machine.status == RUNNING:
-            if machine.skip > 0:
-                machine.pass_skipped(machine.skip)
-            at = frame_bytes - machine.remaining_bytes + machine.carried
-            if at >= frame_bytes:
-                machine.feed(_NO_BYTES, 0, 0)
-                continue
-            if frame is not None and frame.spread is not None:
-                if not self._feed_spread(frame.spread, at) and not machine.skip_missing_records():
-                    raise MissingBytes(f"byte {at} of the frame is not there")
-                continue
-            try:
-                # A conditional expression would, compiled, make an object for each part.
-                if frame is None:  # noqa: SIM108
-                    part = source.window(at)
-                else:
-                    part = frame.contiguous(at)
-            except MissingBytes:
-                if not machine.skip_missing_records():
-                    raise
-                continue
-            machine.feed(part, 0, len(part))
-
-    def _feed_spread(self, spread: SegmentSpan, at: int) -> bool:
-        """Run over the contiguous bytes of a spread from ``at`` on; return false if there are none.
-
-        No view of them is made first: that would take 50 ns.
-        """
-        end = spread.contiguous_end(at)
-        if end <= at or at >= spread.length:
-            return False
-        start = spread.buffer_index(at)
-        self.machine.feed(spread.segments.data, start, start + end - at)
-        return True

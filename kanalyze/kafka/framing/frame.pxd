@@ -58,12 +58,11 @@ cdef class SegmentSpan:
     cdef readonly long long length, buffered_bytes
     cdef long long _first, _last, _skip, _index, _at
 
-    cdef _begin(self, Segments segments, long long first, long long skip, long long length)
     @cython.locals(at=cython.longlong, index=cython.longlong, buffered=cython.longlong,
         begin=cython.longlong, end=cython.longlong)
-    cdef _measure(self)
-    @cython.locals(at=cython.longlong, captured=cython.longlong)
-    cdef long long _reach(self) except -1
+    cdef _begin(self, Segments segments, long long first, long long skip, long long length)
+    @cython.locals(reach=cython.longlong, at=cython.longlong, captured=cython.longlong)
+    cpdef long long reach(self) except -1
     cpdef long long contiguous_end(self, long long at) except? -1
     cpdef long long buffer_index(self, long long at) except? -1
     @cython.locals(have=cython.longlong, end=cython.longlong, start=cython.longlong)
@@ -98,7 +97,6 @@ cdef class Frame:
     cdef public long long missing_bytes, lost_bytes, buffered_bytes
     cdef Segments segments
     cdef long long begin, contiguous_bytes
-    cdef SegmentSpan spread
     cdef public FramePieces _pieces
     cdef public object batch_sums
     cdef public long long skim_above, window_bytes

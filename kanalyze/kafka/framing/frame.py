@@ -1,7 +1,7 @@
 """One frame of a Kafka connection: its captured bytes, its position and times, and its header.
 
-In: bytes at frame positions, alone or spread over many segments. Out: a :class:`Frame`, which is a
-:class:`~kanalyze.kafka.wire.Source`; the header at its begin, and where the body follows.
+In: bytes at frame positions, alone or spread over many segments. Out: a :class:`Frame`; the header
+at its begin, and where the body follows.
 
 Nothing is joined or copied before it is read: most of a large frame is record data that is never
 read.
@@ -74,14 +74,7 @@ class SegmentSpan:
         self._skip = skip
         self._at = -skip
         self.length = length
-        self.buffered_bytes = 0
-        self._last = first
-        self._measure()
-
-    def _measure(self) -> None:
-        """Find how much was captured, and the segment after the last."""
-        segments, length = self.segments, self.length
-        at, index, buffered = -self._skip, self._first, 0
+        at, index, buffered = -skip, first, 0
         while at < length:
             begin, end = max(at, 0), min(at + segments.captureds[index], length)
             if end > begin:
@@ -94,14 +87,9 @@ class SegmentSpan:
     def __len__(self) -> int:
         return self.length
 
-    @property
     def reach(self) -> int:
-        """Position after the last byte that was captured; 0 if none was."""
-        return self._reach()
-
-    def _reach(self) -> int:
-        reach = 0
-        at = -self._skip
+        """Return the position after the last byte that was captured; 0 if none was."""
+        reach, at = 0, -self._skip
         for index in range(self._first, self._last):
             captured = self.segments.captureds[index]
             if at + captured > 0 and captured > 0:
@@ -206,7 +194,7 @@ class FramePieces:
         if not self._at:
             return 0
         piece = self._pieces[-1]
-        return self._at[-1] + (piece.reach if isinstance(piece, SegmentSpan) else len(piece))
+        return self._at[-1] + (piece.reach() if isinstance(piece, SegmentSpan) else len(piece))
 
     def buffered_bytes(self) -> int:
         """Return how many bytes are buffered."""
@@ -360,11 +348,9 @@ _NO_BYTES = memoryview(b"")
 class Frame:
     """One frame: its position, its times, and its captured bytes.
 
-    It is a :class:`~kanalyze.kafka.wire.Source`. Its bytes live as long as the buffers they came
-    in; :meth:`detach` copies them.
+    Its bytes live as long as the buffers they came in; :meth:`detach` copies them.
 
-    The bytes are in one of three forms: contiguous in the buffer of ``segments``; spread over many
-    segments of one batch; or in pieces. Pieces take the most time and are made only when needed.
+    The bytes are contiguous in the buffer of ``segments``, or in pieces, which take more time.
 
     Attributes:
         length: bytes with the 4-byte size prefix.
@@ -376,8 +362,7 @@ class Frame:
         lost_bytes: the lost ones among them.
         buffered_bytes: bytes of the frame that are in memory.
         contiguous_bytes: how many bytes, from the first on, are in the buffer of ``segments`` from
-            index ``begin`` on; 0 in the other forms.
-        spread: the bytes from the first on, in segments of one batch; None in the other forms.
+            index ``begin`` on; 0 if they are in pieces.
         window_bytes: how many bytes :meth:`window` joins at most.
         batch_sums: how far the CRC of each batch of records was computed before its bytes were
             dropped, by the batch's position: the position reached, and the CRC so far; None if
@@ -385,7 +370,7 @@ class Frame:
         skim_above: with more buffered bytes than this, it pays to drop those that are not needed.
     """
 
-    _NOT_SAVED = ("begin", "buffered_bytes", "segments", "spread", "contiguous_bytes")
+    _NOT_SAVED = ("begin", "buffered_bytes", "segments", "contiguous_bytes")
     _SAVED = Saved(
         "size:count stream_offset:count start_time_ns:int start_packet:count _end:2*int? "
         "missing_bytes:count lost_bytes:count skim_above:count window_bytes:count "
@@ -411,7 +396,6 @@ class Frame:
         self.window_bytes = _FIRST_WINDOW_BYTES
         self.segments: Segments | None = None
         self.begin = self.contiguous_bytes = 0
-        self.spread: SegmentSpan | None = None
         self._pieces: FramePieces | None = None
         self.batch_sums: dict[int, tuple[int, int]] | None = None
 
@@ -484,24 +468,19 @@ class Frame:
     def add_spread(self, at: int, spread: SegmentSpan) -> None:
         """Add bytes in segments at frame position ``at``; positions rise."""
         self.buffered_bytes += spread.buffered_bytes
-        if at > 0:
-            self.in_pieces().add(at, spread)
-            return
-        self.spread = spread
-        self.segments = spread.segments
-        self.contiguous_bytes = max(spread.contiguous_end(0), 0)
-        self.begin = spread.buffer_index(0)
+        self.in_pieces().add(at, spread)
 
     def window(self, at: int) -> memoryview:
-        """Return the contiguous bytes from ``at`` on (see ``wire.Source``).
+        """Return the contiguous bytes from ``at`` on; empty only at the end of the frame.
 
-        Pieces are joined only as far as needed: most of a large frame is record data that nobody
-        reads.
+        Raises MissingBytes where the byte at ``at`` is not there, Truncated where ``at`` is beyond
+        the end. Pieces are joined only as far as needed: most of a large frame is record data that
+        nobody reads.
         """
         return self._join(at, self.window_bytes)
 
     def read(self, at: int, length: int) -> memoryview:
-        """Return exactly ``length`` bytes from ``at`` on (see ``wire.Source``)."""
+        """Return exactly ``length`` bytes from ``at`` on; raises as :meth:`window`."""
         if at + length > self.length:
             raise Truncated(f"{length} bytes at {at} of a frame of {self.length}")
         joined = self._join(at, length)
@@ -512,8 +491,8 @@ class Frame:
     def contiguous(self, at: int) -> memoryview:
         """Return the bytes from ``at`` on that are contiguous in one buffer: none are joined.
 
-        Raises as :meth:`window` does. The decoder reads contiguous bytes, and those of ``spread``,
-        without this: making a view takes longer than reading most bodies.
+        Raises as :meth:`window` does. The decoder reads those of ``segments`` without this: making
+        a view takes longer than reading most bodies.
         """
         if at >= self.length:
             _check_end(at, self.length)
@@ -525,11 +504,9 @@ class Frame:
         pieces = self._pieces
         if pieces is None:
             pieces = self._pieces = FramePieces()
-            if self.spread is not None:
-                pieces.add(0, self.spread)
-            elif self.segments is not None:
+            if self.segments is not None:
                 pieces.add(0, self.segments.view(self.begin, self.begin + self.contiguous_bytes))
-            self.spread = self.segments = None
+            self.segments = None
             self.contiguous_bytes = 0
         return pieces
 

@@ -80,14 +80,6 @@ cdef class RecordBatch:
 cpdef RecordBatch batch_of(bytes data, Py_ssize_t start, Py_ssize_t end, limits)
 
 
-@cython.locals(data="const unsigned char[::1]", places="const long long[::1]",
-    length=cython.Py_ssize_t, index=cython.Py_ssize_t, at=cython.longlong, end=cython.longlong,
-    magic=cython.int, crc_at=cython.longlong, expected=cython.ulonglong, crc=cython.ulonglong,
-    checked=cython.longlong, wrong=cython.longlong, first_at=cython.longlong,
-    first_offset=cython.longlong)
-cpdef tuple count_checked(frame, notes, Py_ssize_t noted)
-
-
 cdef class RecordSet:
     cdef bytes _data
     cdef object _limits

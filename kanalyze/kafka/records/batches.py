@@ -47,7 +47,7 @@ CONTROL, DELETE_HORIZON = 0x20, 0x40  # bits of a batch's attributes
 SEQUENCE_BITS = 0x7FFFFFFF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from typing import Protocol
 
     class ReadRecords(Protocol):
@@ -62,7 +62,6 @@ __all__ = [
     "RecordCursor",
     "RecordSet",
     "batch_of",
-    "count_checked",
     "message_end",
     "read_message",
     "schema_id",
@@ -499,49 +498,11 @@ def batch_of(data: bytes, start: int, end: int, limits: DecompressionLimits) -> 
     return batch
 
 
-def count_checked(frame: memoryview, notes: Sequence[int], noted: int) -> tuple[int, int, int, int]:
-    """Check the CRCs of the batches and messages in a whole frame.
-
-    Args:
-        frame: the frame.
-        notes: for each batch, how many bytes before the frame's end it begins, and its size.
-        noted: number of the batches.
-
-    Returns:
-        How many have been checked, how many of these are wrong, and the position and the base
-        offset of the first wrong one, -1 if there is none. Those that the frame cuts are not
-        checked.
-    """
-    data, places = frame, notes
-    checked = wrong = 0
-    first_at = first_offset = -1
-    length = len(data)
-    for index in range(noted):
-        at = length - places[2 * index]
-        end = at + places[2 * index + 1]
-        if at < 0 or end > length or end - at < CRC_FROM:
-            continue
-        magic = data[at + MAGIC_AT]
-        crc_at = CRC_FROM - 4 if magic > 1 else MAGIC_AT - 4
-        expected = _uint32(frame, at + crc_at)[0]
-        if magic == 2:
-            crc = crc32c(frame, at + CRC_FROM, end)
-        else:
-            crc = crc32(frame, crc_at + 4 + at, end)
-        checked += 1
-        if crc != expected:
-            wrong += 1
-            if first_at < 0:
-                first_at, first_offset = at, _entry_head(frame, at)[0]
-    return checked, wrong, first_at, first_offset
-
-
 def _known(number: int) -> int | None:
     return None if number < 0 else number
 
 
 _entry_head: _Unpack = Struct(">qi").unpack_from
-_uint32: _Unpack = Struct(">I").unpack_from
 
 
 class RecordSet:

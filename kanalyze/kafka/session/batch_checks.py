@@ -12,14 +12,13 @@ bytes is not checked.
 from __future__ import annotations
 
 import struct
-from functools import cache
 from typing import TYPE_CHECKING
 
 from kanalyze.common.saved import Saved
 from kanalyze.kafka.wire import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from kanalyze.kafka.codec.machine import Machine
     from kanalyze.kafka.framing.frame import Frame
@@ -31,8 +30,6 @@ _UINT32 = struct.Struct(">I").unpack_from
 _MAGIC_AT = 16
 _CRC_AT, _FROM = 17, 21
 _OLD_CRC_AT, _OLD_FROM = 12, 16
-_SMALL_BYTES = 16_384
-_MOST_JOINED_BYTES = 8 << 20
 
 
 class BatchCounts:
@@ -74,11 +71,6 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
     """Check the batches of a complete frame that the machine has read to the end of its body."""
     checks = BatchChecks()
     checks.batches = machine.batches
-    whole = _whole(frame, machine.noted) if frame.batch_sums is None else None
-    if whole is not None:
-        counts = _counting()(whole, machine.notes, machine.noted)
-        checks.checked, checks.wrong, checks.first_at, checks.first_offset = counts
-        return checks
     for at, end in _noted(frame, machine):
         try:
             head = frame.read(at, _FROM)
@@ -94,29 +86,6 @@ def checks_of(frame: Frame, machine: Machine) -> BatchChecks:
             if checks.wrong == 1:
                 checks.first_at, checks.first_offset = at, _INT64(head)[0]
     return checks
-
-
-@cache
-def _counting() -> Callable[[memoryview, Sequence[int], int], tuple[int, int, int, int]]:
-    # imported late: not always used; and once, as a frame takes less than an import
-    from kanalyze.kafka.records.batches import count_checked
-
-    return count_checked
-
-
-def _whole(frame: Frame, batches: int) -> memoryview | None:
-    """Return the bytes of a frame that is in one piece, or of small batches; None for any other.
-
-    Looking at the pieces of a small batch takes longer than to join them.
-    """
-    whole = frame.whole()
-    joined_bytes = min(_SMALL_BYTES * batches, _MOST_JOINED_BYTES)
-    if whole is not None or frame.length > joined_bytes:
-        return whole
-    try:
-        return frame.read(0, frame.length)
-    except WireError:  # some are missing
-        return None
 
 
 def _covered_from(magic: int) -> int:

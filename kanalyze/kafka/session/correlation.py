@@ -512,7 +512,8 @@ class EarlyResponses:
     def add(self, response: EarlyResponse) -> list[Frame]:
         """Keep a response; return the oldest ones that are dropped because there are too many."""
         response.frame.detach()
-        self._keep(response)
+        self._responses.append(response)
+        self.buffered_bytes += response.frame.buffered_bytes
         dropped = []
         while len(self._responses) > _MAX_RESPONSES or self.buffered_bytes > _MAX_BYTES:
             dropped.append(self._remove(0).frame)
@@ -551,10 +552,6 @@ class EarlyResponses:
             if not exchange.one_way or answers(frame, exchange, checks):
                 return self._remove(index)
         return None
-
-    def _keep(self, response: EarlyResponse) -> None:
-        self._responses.append(response)
-        self.buffered_bytes += response.frame.buffered_bytes
 
     def _remove(self, index: int) -> EarlyResponse:
         response = self._responses.pop(index)

@@ -45,12 +45,8 @@ cdef long long _key_of(long long api_key, long long version)
 @cython.final
 cdef class MessageChecks:
     cdef DecodePlans _plans
-    cdef object _decoders
-    cdef dict _request_checks
-    cdef long long _last_key
-    cdef BodyDecoder _last_check
 
-    cdef BodyDecoder _request_check(self, int api_key, int version)
+    @cython.locals(plan=DecodePlan, check=BodyDecoder)
     cpdef bint whole_request_fits(self, Frame frame, RequestHeader header) except -1
     cpdef bint confirms_response(self, Frame frame, int api_key, int api_version) except -1
 
@@ -59,6 +55,6 @@ cdef class MessageChecks:
 cdef class SessionFields:
     cdef object _catalog, _decoders
     cdef DecodePlans _plans
-    cdef dict _by_fields, _remembered
+    cdef dict _remembered
 
     cpdef software(self, Frame frame, RequestHeader header)

@@ -197,13 +197,8 @@ _PADDING_BYTES = 4
 class MessageChecks:
     """Checks requests and responses with decoders that read no field."""
 
-    def __init__(self, plans: DecodePlans, decoders: Decoders) -> None:
-        self._plans = plans
-        self._decoders = decoders
-        self._request_checks: dict[int, BodyDecoder | None] = {}
-        self._last_key = _key_of(-1, -1)
-        self._last_check: BodyDecoder | None = None
-        """The check of the last request: nearly every client begins with the same one."""
+    def __init__(self, catalog: Catalog, decoders: Decoders) -> None:
+        self._plans = DecodePlans(catalog, decoders, _no_fields)
 
     def request_fits(self, view: memoryview, header: RequestHeader, size: int) -> bool | None:
         """Return true if a request's body takes up its frame exactly, in some layout.
@@ -217,93 +212,91 @@ class MessageChecks:
             True if it does; False if it cannot; None when the view ends too early to tell, or the
             version is not known.
         """
-        check = self._request_check(header.api_key, header.api_version)
-        if check is None:
-            return None
-        window = view[: size + 4]
-        try:
-            _, end = check(window, header.body, 0, None)
-        except Truncated:
-            return _fits_other(self._superseded_check(header), window, header.body, size)
-        except WireError:
-            end = -1
-        if size + 4 - end <= _PADDING_BYTES and not any(window[end:]):
-            return True
-        superseded = self._superseded_check(header)
-        return False if superseded is None else _fits_other(superseded, window, header.body, size)
+        plan = self._plans.request(header.api_key, header.api_version)
+        return _fits(plan, view, header.body, size + 4, _PADDING_BYTES)
 
     def response_fits(
         self, view: memoryview, size: int, api_key: int, api_version: int
     ) -> bool | None:
         """As :meth:`request_fits`, for the response to a request of that key and version."""
-        plan = self._plans.response(api_key, api_version)
-        if plan.decode is None or not plan.known:
+        plan, end = self._plans.response(api_key, api_version), min(len(view), size + 4)
+        if not plan.known:
             return None
-        window = view[: size + 4]
-        at = 8
         try:
-            at = parse_response_header(window, 4, len(window), plan.header_version).body
-            decode = plan.decode
-            if api_key == API_VERSIONS and _INT16(window, at)[0] == UNSUPPORTED_VERSION:
-                decode = self._plans.response(api_key, 0).decode or decode
-            _, end = decode(window, at, 0, None)
-        except (Truncated, struct.error):
-            return _fits_other(plan.superseded, window, at, size)
+            at = parse_response_header(view, 4, end, plan.header_version).body
+        except Truncated:
+            return None if end < size + 4 else False
         except WireError:
-            end = -1
-        if end == size + 4 or plan.superseded is None:
-            return bool(end == size + 4)
-        return _fits_other(plan.superseded, window, at, size)
+            return False
+        if api_key == API_VERSIONS:
+            if at + 2 > end:
+                return None if end < size + 4 else False
+            if _INT16(view, at)[0] == UNSUPPORTED_VERSION:
+                plan = self._plans.response(api_key, 0)
+        return _fits(plan, view, at, size + 4, 0)
 
     def whole_request_fits(self, frame: Frame, header: RequestHeader) -> bool:
         """As :meth:`request_fits`, for a frame that is complete and contiguous."""
-        check = self._request_check(header.api_key, header.api_version)
-        if check is None:
+        plan = self._plans.request(header.api_key, header.api_version)
+        check = plan.decode
+        if check is None or not plan.known:
             return False
         if check.run(frame, header.body) is None and is_padding(frame, check.end):
             return True
-        superseded = self._superseded_check(header)
-        return superseded is not None and _fills(superseded, frame, header.body)
+        return _fills(plan.superseded, frame, header.body)
 
     def confirms_request(self, frame: Frame, header: RequestHeader) -> bool:
         """Return true if a request's body takes up its frame, as far as its bytes are there.
 
         True too for a complete request of an unknown version: nothing contradicts it.
         """
-        check = self._request_check(header.api_key, header.api_version)
-        if check is None:
-            return frame.missing_bytes == 0
-        return _fills(check, frame, header.body) or _fills(
-            self._superseded_check(header), frame, header.body
-        )
+        plan = self._plans.request(header.api_key, header.api_version)
+        return _is_confirmed(plan, frame, header.body)
 
     def confirms_response(self, frame: Frame, api_key: int, api_version: int) -> bool:
         """As :meth:`confirms_request`, for the response to a request of that key and version."""
         plan = self._plans.response(api_key, api_version)
-        if plan.decode is None or not plan.known:
-            return frame.missing_bytes == 0
-        at = response_body_at(frame, plan.header_version)
-        return at is not None and (
-            _fills(plan.decode, frame, at) or _fills(plan.superseded, frame, at)
-        )
-
-    def _request_check(self, api_key: int, version: int) -> BodyDecoder | None:
-        key = _key_of(api_key, version)
-        if key != self._last_key:
-            if key not in self._request_checks:
-                self._request_checks[key] = (
-                    self._decoders.get(api_key, "request", version, _NO_FIELDS)
-                    if self._plans.has_version(api_key, version)
-                    else None
-                )
-            self._last_key, self._last_check = key, self._request_checks[key]
-        return self._last_check
-
-    def _superseded_check(self, header: RequestHeader) -> BodyDecoder | None:
-        return self._decoders.superseded(header.api_key, "request", header.api_version, _NO_FIELDS)
+        return _is_confirmed(plan, frame, response_body_at(frame, plan.header_version))
 
 
-_NO_FIELDS = Projection.of()
+def _no_fields(api_key: int, kind: MessageKind) -> Projection:  # noqa: ARG001 - none of any
+    return Projection.of()
+
+
+def _fits(
+    plan: DecodePlan, view: memoryview, at: int, length: int, padding_bytes: int
+) -> bool | None:
+    """Return true if a body takes up a frame of ``length``, with some zero bytes at most after it.
+
+    None if the bytes end too early to tell, or the version is not known.
+    """
+    if plan.decode is None or not plan.known:
+        return None
+    window = view[:length]
+    is_cut = len(window) < length
+    try:
+        end = plan.decode.read(window, at)
+        if length - end <= padding_bytes and not any(window[end:]):
+            return True
+    except Truncated:
+        if is_cut:
+            return None
+    except WireError:
+        pass
+    if plan.superseded is None:
+        return False
+    if is_cut:
+        return None
+    try:
+        return plan.superseded.read(window, at) == length
+    except WireError:
+        return False
+
+
+def _is_confirmed(plan: DecodePlan, frame: Frame, at: int | None) -> bool:
+    if plan.decode is None or not plan.known:
+        return frame.missing_bytes == 0
+    return at is not None and (_fills(plan.decode, frame, at) or _fills(plan.superseded, frame, at))
 
 
 def is_padding(frame: Frame, at: int) -> bool:
@@ -324,22 +317,6 @@ def response_body_at(frame: Frame, header_version: int) -> int | None:
         return parse_response_header(view, 4, len(view), header_version).body
     except WireError:
         return None
-
-
-def _fits_other(decode: BodyDecoder | None, window: memoryview, at: int, size: int) -> bool | None:
-    """Return true if a body that does not fit the final layout fits the one of some releases.
-
-    None if the bytes end too early to decide.
-    """
-    if len(window) < size + 4:
-        return None
-    if decode is None:
-        return False
-    try:
-        _, end = decode(window, at, 0, None)
-    except WireError:
-        return False
-    return bool(end == size + 4)
 
 
 def _fills(decode: BodyDecoder | None, frame: Frame, at: int) -> bool:
@@ -372,7 +349,6 @@ class SessionFields:
         self._catalog = catalog
         self._plans = plans
         self._decoders = decoders
-        self._by_fields: dict[tuple[int, int, MessageKind, tuple[str, ...]], BodyDecoder] = {}
         self._remembered: dict[tuple[int, bytes], tuple[str, str] | None] = {}
 
     def software(self, frame: Frame, header: RequestHeader) -> tuple[str, str] | None:
@@ -433,13 +409,9 @@ class SessionFields:
         at: int,
         paths: tuple[str, ...],
     ) -> tuple[Any, ...] | None:
-        key = (api_key, version, kind, paths)
-        decode = self._by_fields.get(key)
-        if decode is None:
-            if not self._plans.has_version(api_key, version):
-                return None
-            decode = self._decoders.get(api_key, kind, version, Projection.of(*paths))
-            self._by_fields[key] = decode
+        if not self._plans.has_version(api_key, version):
+            return None
+        decode = self._decoders.get(api_key, kind, version, Projection.of(*paths))
         try:
             return tuple(decode.of_frame(frame, at))
         except WireError:

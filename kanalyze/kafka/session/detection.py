@@ -180,12 +180,9 @@ class UndecidedConnection:
     @property
     def payload_bytes(self) -> int:
         """Payload of both directions, each byte once, with the rest of the update."""
-        remaining_bytes = 0
-        for direction in (0, 1):
-            for item in self._remaining_items(direction):
-                if isinstance(item, Chunk):
-                    remaining_bytes += sum(item.segments.length[item.first : item.last])
-        return remaining_bytes + sum(stream.buffer.payload_bytes for stream in self.streams)
+        remaining = self._remaining_items(0), self._remaining_items(1)
+        buffered_bytes = sum(stream.buffer.payload_bytes for stream in self.streams)
+        return payload_bytes(remaining) + buffered_bytes
 
     @property
     def tls_directions(self) -> list[int]:

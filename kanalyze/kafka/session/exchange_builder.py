@@ -675,7 +675,8 @@ class ExchangeBuilder:
             with suppress(WireError):
                 header = self._reader.request_header(frame)
                 if not self.bodies.keeps_bytes(header.api_key):
-                    self._reader.skim_request(frame, header)
+                    api = header.api_key, header.api_version
+                    self._reader.skim("request", frame, *api, header.body)
         if self._slow.login.may_be_token(frame):
             self._slow.suspect(frame, self._client_index, events)
 
@@ -694,7 +695,8 @@ class ExchangeBuilder:
             return
         if not self.bodies.keeps_bytes(request.api_key):
             with suppress(WireError):
-                self._reader.skim_response(frame, request.api_key, request.api_version or 0)
+                api = request.api_key, request.api_version or 0
+                self._reader.skim("response", frame, *api, None)
 
 
 def _cut_of(frame: Frame) -> CutFrames:

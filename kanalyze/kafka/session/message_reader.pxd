@@ -1,8 +1,8 @@
 # The C types of message_reader.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport int16_at, int32_at, start_of, Tape
-from kanalyze.kafka.codec.values cimport BodyDecoder, EncodedFields
+from kanalyze.kafka.codec.machine cimport int16_at, start_of, Tape
+from kanalyze.kafka.codec.values cimport BodyDecoder
 from kanalyze.kafka.framing.frame cimport Frame, request_header_of, RequestHeader, rest_of
 from kanalyze.kafka.framing.framer cimport CutFrames
 from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, DecodePlan, DecodePlans,
@@ -15,7 +15,7 @@ from kanalyze.model.streams cimport Segments
 
 @cython.final
 cdef class DecodedBody:
-    cdef readonly EncodedFields encoded_fields
+    cdef readonly BodyDecoder decode
     cdef readonly int read_as
     cdef readonly object problem, detail
     cdef readonly long long left_over
@@ -27,7 +27,6 @@ cdef class MessageReader:
     cdef bint _checks_crc
     cdef readonly DecodePlans _plans
     cdef object _failures
-    cdef Tape _tape
     cdef readonly WholeMessages whole
     cdef readonly MessageChecks checks
     cdef readonly SessionFields fields
@@ -41,21 +40,17 @@ cdef class MessageReader:
     cpdef DecodedBody response_body(self, Frame frame, int api_key, int api_version)
     @cython.locals(end=cython.longlong, exact=cython.bint)
     cdef DecodedBody _body(self, Frame frame, long long at, DecodePlan plan)
-    cdef EncodedFields _encoded(self, BodyDecoder decode)
     cdef _by_superseded(self, DecodePlan plan, Frame frame, long long at)
 
 
 cdef bytes _rest_of(Frame frame, long long at)
 cdef DecodedBody _known_failure(Frame frame, long long at, DecodePlan plan)
-@cython.locals(body=DecodedBody)
-cdef DecodedBody _read_body(EncodedFields encoded, version)
 cdef bint _note_batches(DecodePlan plan) except -1
-cdef _summing(Frame frame, DecodePlan plan, bint is_checked)
 cdef _check_batches(DecodedBody body, Frame frame, DecodePlan plan)
-cdef bint _begins_with_code(Frame frame, int code) except -1
-cdef bint _has_no_tags(Frame frame) except -1
-@cython.locals(data="const unsigned char[::1]", begin=cython.longlong, end=cython.longlong)
+@cython.locals(data="const unsigned char[::1]", end=cython.longlong)
 cdef long long _acks(Frame frame, long long at, long long version) except? -7
+
+
 @cython.final
 cdef class MessageBodies:
     cdef MessageReader _reader
@@ -65,7 +60,7 @@ cdef class MessageBodies:
     cdef public long long decoded_bytes, undecoded_bytes
     cdef object _batches
 
-    @cython.locals(body=DecodedBody, acks=cython.longlong)
+    @cython.locals(body=DecodedBody, acks=cython.longlong, key=cython.int, version=cython.int)
     cdef bint read_request(self, CutFrames cut, Py_ssize_t index, RequestHead* head,
         Exchange exchange, int direction, ConnectionEvents events) except -1
     @cython.locals(body=DecodedBody)
@@ -76,7 +71,8 @@ cdef class MessageBodies:
     @cython.locals(exchange=Exchange, request=Message, cells=cython.longlong,
         arena_bytes=cython.longlong)
     cpdef detach_pending(self)
-    cdef bint _keeps_records(self, int api_key) except -1
-    cdef _count_batches(self)
+    cdef DecodedBody _too_large(self, Frame frame, int api_key)
+    cdef _record_whole(self, CutFrames cut, Py_ssize_t index, Exchange exchange, Message message,
+        BodyDecoder decode, int version)
     cdef _record(self, Frame frame, Exchange exchange, Message message, DecodedBody body,
         int direction, ConnectionEvents events)

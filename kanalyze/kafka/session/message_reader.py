@@ -17,12 +17,11 @@ Known pitfalls of the protocol are handled here and in ``decode_plans.py``:
 from __future__ import annotations
 
 import struct
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import Saved, save
-from kanalyze.kafka.codec.byte_ranges_read import byte_ranges_read, drop_unread_bytes
+from kanalyze.kafka.codec.byte_ranges_read import byte_ranges_read, byte_ranges_read_so_far
 from kanalyze.kafka.codec.failures import (
     LEFT_OVER,
     NOT_ALL_THERE,
@@ -59,7 +58,7 @@ if not cython.compiled:
         cython,  # addresses of structs are the structs
         start_of,
     )
-    from kanalyze.kafka.codec.machine import int16_at, int32_at
+    from kanalyze.kafka.codec.machine import int16_at
     from kanalyze.kafka.framing.frame import request_header_of, rest_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, PRODUCE, UNSUPPORTED_VERSION
     from kanalyze.kafka.session.exchange import NO_API, NO_VERSION
@@ -76,7 +75,7 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.codec.byte_ranges_read import Ranges
     from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.codec.values import BodyDecoder, EncodedFields
+    from kanalyze.kafka.codec.values import BodyDecoder
     from kanalyze.kafka.framing.frame import Frame
     from kanalyze.kafka.framing.framer import CutFrames
     from kanalyze.kafka.schema.catalog import Catalog
@@ -176,20 +175,20 @@ before them."""
 class DecodedBody:
     """The result of decoding a body.
 
-    ``encoded_fields`` and ``version`` are None if nothing was read; ``problem`` says why, or that
-    bytes were left over. ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place
-    of None.
+    ``decode``, which has the fields on its machine's tape until it reads another body, and
+    ``version`` are None if nothing was read; ``problem`` says why, or that bytes were left over.
+    ``read_as`` is the version for compiled modules, ``NO_VERSION`` in place of None.
     """
 
     def __init__(
         self,
-        encoded: EncodedFields | None,
+        decode: BodyDecoder | None,
         version: int | None,
         problem: AnomalyKind | None,
         detail: str = "",
         left_over: int = 0,
     ) -> None:
-        self.encoded_fields = encoded
+        self.decode = decode
         self.read_as = NO_VERSION if version is None else version
         self.problem = problem
         self.detail = detail
@@ -207,7 +206,7 @@ class DecodedBody:
     @property
     def values(self) -> Any:
         """The values of the selected fields; each access makes them again."""
-        return None if self.encoded_fields is None else self.encoded_fields.values()
+        return None if self.decode is None else self.decode.reader.value(self.decode.shape)
 
 
 class MessageReader:
@@ -229,9 +228,8 @@ class MessageReader:
         self._checks_crc = checks_crc
         self._plans = DecodePlans(catalog, decoders, selection)
         self._failures = FailureDetails(catalog)
-        self._tape: Tape | None = None
         self.whole = WholeMessages(self._plans, checks_crc=checks_crc)
-        self.checks = MessageChecks(self._plans, decoders)
+        self.checks = MessageChecks(catalog, decoders)
         self.fields = SessionFields(catalog, self._plans, decoders)
 
     def has_api(self, api_key: int) -> bool:
@@ -291,9 +289,6 @@ class MessageReader:
 
     def correlation_id(self, frame: Frame) -> int:
         """Return a response's correlation id; raises WireError when it is not there."""
-        segments = frame.segments
-        if segments is not None and frame.contiguous_bytes >= 8:
-            return int32_at(segments.data, frame.begin + 4)
         return int(_INT32(frame.read(4, 4))[0])
 
     def response_body(self, frame: Frame, api_key: int, api_version: int) -> DecodedBody:
@@ -303,23 +298,21 @@ class MessageReader:
         known = _known_failure(frame, at, asked)
         if known is not None:
             return known
-        if plan.header_version > 0 and _has_no_tags(frame):
-            body = self._body(frame, 9, plan)
+        try:
+            if plan.header_version > 0:
+                view = self.beginning(frame)
+                at = parse_response_header(view, 4, len(view), plan.header_version).body
+            elif api_key == API_VERSIONS and _begins_with_code(frame, UNSUPPORTED_VERSION):
+                plan = self._plans.response(api_key, 0)
+        except WireError as error:
+            kind = _failure(frame)
+            is_cut = kind is _MISSING
+            detail = NOT_ALL_THERE if is_cut else f"responseHeader: {error}"
+            body = DecodedBody(None, None, kind, detail)
         else:
-            try:
-                if plan.header_version > 0:
-                    at = _body_at(self.beginning(frame), plan.header_version)
-                elif api_key == API_VERSIONS and _begins_with_code(frame, UNSUPPORTED_VERSION):
-                    plan = self._plans.response(api_key, 0)
-            except WireError as error:
-                kind = _failure(frame)
-                is_cut = kind is _MISSING
-                detail = NOT_ALL_THERE if is_cut else f"responseHeader: {error}"
-                body = DecodedBody(None, None, kind, detail)
-            else:
-                body = self._body(frame, at, plan)
-                if api_key == API_VERSIONS and body.problem is _MISSING:
-                    body = self._without_versions(frame, at, plan) or body
+            body = self._body(frame, at, plan)
+            if api_key == API_VERSIONS and body.problem is _MISSING:
+                body = self._without_versions(frame, at, plan) or body
         if body.read_as == NO_VERSION:
             detail = self._failures.with_guess(body.detail, frame, api_key, api_version)
             body = DecodedBody(None, None, body.problem, detail)
@@ -330,32 +323,44 @@ class MessageReader:
 
     # -- which bytes are needed --------------------------------------------------------------------
 
-    def skim_request(self, frame: Frame, header: RequestHeader) -> tuple[Ranges, int] | None:
-        """Drop the bytes of an incomplete request that no selected field needs.
-
-        Returns the kept ranges, as :func:`~kanalyze.kafka.codec.byte_ranges_read.drop_unread_bytes`
-        does; None if nothing was dropped.
-        """
-        plan = self._plans.request(header.api_key, header.api_version)
-        return _skim(frame, header.body, plan, is_checked=self._checks_crc)
-
-    def skim_response(
-        self, frame: Frame, api_key: int, api_version: int
+    def skim(
+        self, kind: MessageKind, frame: Frame, api_key: int, api_version: int, at: int | None
     ) -> tuple[Ranges, int] | None:
-        """As :meth:`skim_request`, for the response to a request of that key and version."""
-        plan = self._plans.response(api_key, api_version)
-        at = response_body_at(frame, plan.header_version)
-        return _skim(frame, at, plan, is_checked=self._checks_crc)
+        """Drop the bytes of an incomplete message that no selected field needs.
 
-    def needed_of_request(self, frame: Frame, header: RequestHeader) -> Ranges | None:
-        """Return which bytes of a whole request the selected fields need; None for all of them."""
-        plan = self._plans.request(header.api_key, header.api_version)
-        return _needed(frame, header.body, plan)
+        The body begins at ``at``; None stands for that of a response. Returns the kept ranges, and
+        up to where bytes were dropped; None if nothing was dropped.
+        """
+        plan, at = self._readable(kind, frame, api_key, api_version, at)
+        if plan.decode is None or at is None:
+            return None
+        is_checked = self._checks_crc and _note_batches(plan)
+        ranges, until = byte_ranges_read_so_far(frame, at, plan.decode)
+        if is_checked:
+            sum_up(frame, plan.decode.machine)
+        frame.keep_only(ranges, until)
+        return ranges, until
 
-    def needed_of_response(self, frame: Frame, api_key: int, api_version: int) -> Ranges | None:
-        """As :meth:`needed_of_request`, for the response to a request of that key and version."""
-        plan = self._plans.response(api_key, api_version)
-        return _needed(frame, response_body_at(frame, plan.header_version), plan)
+    def needed(
+        self, kind: MessageKind, frame: Frame, api_key: int, api_version: int, at: int | None
+    ) -> Ranges | None:
+        """Return which bytes of a message the selected fields need; None for all of them.
+
+        ``at`` is as for :meth:`skim`.
+        """
+        plan, at = self._readable(kind, frame, api_key, api_version, at)
+        if plan.decode is None or at is None or frame.missing_bytes:
+            return None
+        return byte_ranges_read(frame, at, plan.decode)
+
+    def _readable(
+        self, kind: MessageKind, frame: Frame, api_key: int, api_version: int, at: int | None
+    ) -> tuple[DecodePlan, int | None]:
+        """Return the plan for a message, and where its body begins; None if it is not all known."""
+        plan = self._plans.of_kind(api_key, api_version, kind)
+        if at is None:
+            at = response_body_at(frame, plan.header_version)
+        return plan, at if plan.reads_all_that_is_needed else None
 
     def first_records(self, view: memoryview, header: RequestHeader) -> tuple[int, int] | None:
         """Return where the first records of a request begin, and how long they are.
@@ -416,7 +421,7 @@ class MessageReader:
             return DecodedBody(None, None, AnomalyKind.UNKNOWN_API, UNKNOWN_API)
         if decode is None:
             return _of_unknown_version(plan, None)
-        error = decode.run(frame, at)
+        error = decode.run(frame, at, self.whole.tape())
         if error is not None:
             if not plan.known:
                 return _of_unknown_version(plan, None)
@@ -435,14 +440,14 @@ class MessageReader:
             superseded = self._by_superseded(plan, frame, at)
             if superseded is not None:
                 return superseded
+            decode.run(frame, at, self.whole.tape())  # the other layout was written over it
         if not plan.known:
-            return _of_unknown_version(plan, self._encoded(decode) if exact else None)
-        encoded = self._encoded(decode)
+            return _of_unknown_version(plan, decode if exact else None)
         if exact:
-            return _read_body(encoded, plan.version)
+            return DecodedBody(decode, plan.version, None)
         left_over = 0 if is_padding(frame, end) else frame.length - end
         detail = f"byte {end}: {LEFT_OVER}"
-        return DecodedBody(encoded, plan.version, AnomalyKind.TRAILING_BYTES, detail, left_over)
+        return DecodedBody(decode, plan.version, AnomalyKind.TRAILING_BYTES, detail, left_over)
 
     def _without_versions(self, frame: Frame, at: int, plan: DecodePlan) -> DecodedBody | None:
         """Read an ApiVersions response that lacks bytes as if it announced nothing.
@@ -460,27 +465,17 @@ class MessageReader:
             body = b"".join(
                 (frame.read(at, 2), bytes(4), frame.read(behind, frame.length - behind))
             )
-            plan.decode.read(body, 0)
+            plan.decode.read(body, 0, self.whole.tape())
         except WireError:
             return None
-        return DecodedBody(self._encoded(plan.decode), plan.version, None)
-
-    def _encoded(self, decode: BodyDecoder) -> EncodedFields:
-        """Return the body that was decoded last, copied to the tape that is shared by bodies."""
-        encoded = decode.take(self._tape)
-        self._tape = encoded.tape
-        return encoded
+        return DecodedBody(plan.decode, plan.version, None)
 
     def _by_superseded(self, plan: DecodePlan, frame: Frame, at: int) -> DecodedBody | None:
         """Read a body in the layout that some releases had; None if that does not fit."""
         decode = plan.superseded
-        if decode is None or decode.run(frame, at) is not None:
+        if decode is None or decode.run(frame, at, self.whole.tape()) is not None:
             return None
-        return (
-            DecodedBody(self._encoded(decode), plan.version, None)
-            if decode.end == frame.length
-            else None
-        )
+        return DecodedBody(decode, plan.version, None) if decode.end == frame.length else None
 
 
 def _rest_of(frame: Frame, at: int) -> bytes | None:
@@ -498,34 +493,6 @@ def _known_failure(frame: Frame, at: int, plan: DecodePlan) -> DecodedBody | Non
     return None if key is None else plan.failures.get((at, key))
 
 
-def _read_body(encoded: EncodedFields, version: int | None) -> DecodedBody:
-    """Make a :class:`DecodedBody` that was read to the end; fast from compiled modules."""
-    body = DecodedBody.__new__(DecodedBody)
-    body.encoded_fields = encoded
-    body.read_as = NO_VERSION if version is None else version
-    body.problem = None
-    body.detail = ""
-    body.left_over = 0
-    body.batches = None
-    return body
-
-
-def _skim(
-    frame: Frame, at: int | None, plan: DecodePlan, *, is_checked: bool
-) -> tuple[Ranges, int] | None:
-    if plan.decode is None or not plan.reads_all_that_is_needed or at is None:
-        return None
-    return drop_unread_bytes(frame, at, plan.decode, _summing(frame, plan, is_checked))
-
-
-def _needed(frame: Frame, at: int | None, plan: DecodePlan) -> Ranges | None:
-    if plan.decode is None or not plan.reads_all_that_is_needed:
-        return None
-    if at is None or frame.missing_bytes:
-        return None
-    return byte_ranges_read(frame, at, plan.decode)
-
-
 def _note_batches(plan: DecodePlan) -> bool:
     """Make the decoder note batches of records if they are checked; return whether it does."""
     decode = plan.decode
@@ -535,29 +502,21 @@ def _note_batches(plan: DecodePlan) -> bool:
     return True
 
 
-def _summing(frame: Frame, plan: DecodePlan, is_checked: bool) -> Callable[[], None] | None:
-    """Return a function that sums up batches before their bytes are dropped; None for none."""
-    decode = plan.decode
-    if not is_checked or decode is None or not _note_batches(plan):
-        return None
-    return partial(sum_up, frame, decode.machine)
-
-
 def _check_batches(body: DecodedBody, frame: Frame, plan: DecodePlan) -> None:
     """Check the batches of a body if it was read by the plan's decoder."""
-    decode, encoded = plan.decode, body.encoded_fields
-    if decode is None or encoded is None or not has_checked_batches(plan.key >> 16):
+    decode = body.decode
+    if decode is None or decode is not plan.decode or not has_checked_batches(plan.key >> 16):
         return
-    if decode.machine.batches > 0 and encoded.is_of(decode.shape):
+    if decode.machine.batches > 0:
         body.batches = checks_of(frame, decode.machine)
 
 
-def _of_unknown_version(plan: DecodePlan, encoded: EncodedFields | None) -> DecodedBody:
+def _of_unknown_version(plan: DecodePlan, decode: BodyDecoder | None) -> DecodedBody:
     """Return the result for a body in a version that is not in the tables."""
     assert plan.definition is not None
-    version = None if encoded is None else plan.version
+    version = None if decode is None else plan.version
     detail = unknown_version(plan.definition)
-    return DecodedBody(encoded, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
+    return DecodedBody(decode, version, AnomalyKind.UNKNOWN_API_VERSION, detail)
 
 
 def _begins_with_code(frame: Frame, code: int) -> bool:
@@ -565,44 +524,21 @@ def _begins_with_code(frame: Frame, code: int) -> bool:
 
     Raises WireError if its bytes are missing.
     """
-    if frame.length < _CODE_AT + 2:
-        return False
-    segments = frame.segments
-    if segments is not None and frame.contiguous_bytes >= _CODE_AT + 2:
-        return int16_at(segments.data, frame.begin + _CODE_AT) == code
-    return bool(_INT16(frame.read(_CODE_AT, 2))[0] == code)
-
-
-def _has_no_tags(frame: Frame) -> bool:
-    """Return true if a response header of version 1 has no tags, as nearly all have none."""
-    segments = frame.segments
-    return (
-        segments is not None and frame.contiguous_bytes > 8 and segments.data[frame.begin + 8] == 0
-    )
+    is_there = frame.length >= _CODE_AT + 2
+    return is_there and bool(_INT16(frame.read(_CODE_AT, 2))[0] == code)
 
 
 def _failure(frame: Frame) -> AnomalyKind:
     return _MISSING if frame.missing_bytes else _MALFORMED
 
 
-def _body_at(view: memoryview, header_version: int) -> int:
-    """Return where the body of a response begins; raises as ``parse_response_header``."""
-    return parse_response_header(view, 4, len(view), header_version).body
-
-
 def _acks(frame: Frame, at: int, version: int) -> int:
     """Return ``acks``; only a transactional id comes before it."""
-    segments = frame.segments
-    if segments is not None:
-        data, begin, limit = segments.data, frame.begin + at, frame.begin + frame.contiguous_bytes
-    else:
-        data, begin = frame.contiguous(at), 0
-        limit = len(data)
-    end = acks_at(start_of(data), begin, limit, version)
-    while end + 2 > limit:  # twice, if the length of the transactional id was not there either
-        data = frame.read(at, end - begin + 2)
-        begin, limit = 0, len(data)
-        end = acks_at(start_of(data), begin, limit, version)
+    data = frame.window(at)
+    end = acks_at(start_of(data), 0, len(data), version)
+    while end + 2 > len(data):  # twice, if the length of the transactional id was not there either
+        data = frame.read(at, end + 2)
+        end = acks_at(start_of(data), 0, len(data), version)
     return int16_at(data, end)
 
 
@@ -656,30 +592,22 @@ class MessageBodies:
     ) -> bool:
         """Read the body of an exchange's request; return whether acks say that none comes back."""
         self._undetached.append(exchange)
-        message = exchange.request
+        message, key, version = exchange.request, head.api_key, head.api_version
         assert message is not None
-        if self._keep is None:
-            decode = self._whole.request(cut, index, head)
-            if decode is not None:
-                message.take(decode, head.api_version)
-                self.decoded_bytes += cut.items[index].length
-                self._count_batches()
-                if head.api_key != PRODUCE:
-                    return False
+        acks = NOT_THERE
+        decode = self._whole.request(cut, index, head)
+        if decode is not None:
+            if key == PRODUCE:
                 acks = self._whole.acks(cut, index, head)
-                if acks != NOT_THERE:
-                    return acks == 0
-                header = request_header_of(PRODUCE, head.api_version, 0, None, head.body)
-                return self._reader.acks(cut.frame(index), header) == 0
+            self._record_whole(cut, index, exchange, message, decode, version)
+            if key != PRODUCE or acks != NOT_THERE:
+                return acks == 0
         frame = cut.frame(index)
-        key, version = head.api_key, head.api_version
         header = request_header_of(key, version, head.correlation_id, exchange.client_id, head.body)
-        if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(head.api_key):
-            body = _TOO_LARGE
-        else:
-            body = self._reader.request_body(frame, header)
-        self._record(frame, exchange, message, body, direction, events)
-        return head.api_key == PRODUCE and self._reader.acks(frame, header) == 0
+        if decode is None:
+            body = self._too_large(frame, key) or self._reader.request_body(frame, header)
+            self._record(frame, exchange, message, body, direction, events)
+        return key == PRODUCE and self._reader.acks(frame, header) == 0
 
     def read_response(
         self,
@@ -694,18 +622,12 @@ class MessageBodies:
         if key == NO_API or version == NO_API:
             return
         assert message is not None
-        if self._keep is None:
-            decode = self._whole.response(cut, index, key, version)
-            if decode is not None:
-                message.take(decode, version)
-                self.decoded_bytes += cut.items[index].length
-                self._count_batches()
-                return
+        decode = self._whole.response(cut, index, key, version)
+        if decode is not None:
+            self._record_whole(cut, index, exchange, message, decode, version)
+            return
         frame = cut.frame(index)
-        if frame.buffered_bytes > LARGEST_BODY_BYTES and not self._keeps_records(key):
-            body = _TOO_LARGE
-        else:
-            body = self._reader.response_body(frame, key, version)
+        body = self._too_large(frame, key) or self._reader.response_body(frame, key, version)
         self._record(frame, exchange, message, body, direction, events)
 
     def keeps_bytes(self, api_key: int) -> bool:
@@ -730,12 +652,32 @@ class MessageBodies:
         if self._undetached:
             self._undetached = []
 
-    def _keeps_records(self, api_key: int) -> bool:
-        """Return true if the buffered bytes of an API's messages include record data.
+    def _too_large(self, frame: Frame, api_key: int) -> DecodedBody | None:
+        """Return the result for a body that is not read, as its values may take too much memory.
 
-        Their size says nothing of the memory that values take, because record data is not decoded.
+        Where record data is kept, the size of a message says nothing of that.
         """
-        return api_key in RECORD_APIS and self.keeps_bytes(api_key)
+        if frame.buffered_bytes <= LARGEST_BODY_BYTES:
+            return None
+        return None if api_key in RECORD_APIS and self.keeps_bytes(api_key) else _TOO_LARGE
+
+    def _record_whole(
+        self,
+        cut: CutFrames,
+        index: int,
+        exchange: Exchange,
+        message: Message,
+        decode: BodyDecoder,
+        version: int,
+    ) -> None:
+        """Put what was read of a message that is whole, in order, and right into it."""
+        self._whole.take(message, decode, version)
+        self.decoded_bytes += cut.items[index].length
+        if self._whole.batches > 0:
+            self.batches.batches += self._whole.batches
+            self.batches.checked += self._whole.checked
+        if self._keep is not None and self._keep(exchange.key):
+            message.data = bytes(cut.frame(index).read(0, message.length))
 
     def _record(
         self,
@@ -747,8 +689,8 @@ class MessageBodies:
         events: ConnectionEvents,
     ) -> None:
         """Put the values into the message, and count the frame."""
-        message.set_fields(body.encoded_fields)
-        message.read_as = body.read_as
+        if body.decode is not None:
+            self._whole.take(message, body.decode, body.read_as)
         if self._keep is not None and self._keep(exchange.key):
             if frame.missing_bytes:
                 message.pieces = save(frame.in_pieces())
@@ -768,12 +710,6 @@ class MessageBodies:
             tcp = exchange.peers.tcp
             anomaly = frame_anomaly(problem, tcp, frame, direction, body.detail, exchange)
             events.anomalies.append(anomaly)
-
-    def _count_batches(self) -> None:
-        """Count the batches of a message that is whole, in order, and right."""
-        if self._whole.batches > 0:
-            self.batches.batches += self._whole.batches
-            self.batches.checked += self._whole.checked
 
     def _add_batches(
         self,

@@ -7,8 +7,9 @@ from kanalyze.kafka.codec.machine cimport DONE, RUNNING
 from kanalyze.kafka.codec.values cimport BodyDecoder, shared_tape, Texts
 from kanalyze.kafka.framing.frame cimport CutFrame, Frame, request_header_of, RequestHeader
 from kanalyze.kafka.framing.framer cimport CutFrames
-from kanalyze.kafka.session.decode_plans cimport API_VERSIONS, DecodePlan, DecodePlans
-from kanalyze.kafka.session.exchange cimport NO_ID
+from kanalyze.kafka.session.decode_plans cimport (API_VERSIONS, DecodePlan, DecodePlans,
+    UNSUPPORTED_VERSION)
+from kanalyze.kafka.session.exchange cimport Message, NO_ID
 from kanalyze.model.streams cimport Segments
 
 cdef int MIN_HEADER_BYTES, MAGIC_AT, CRC_AT, SUMMED_FROM, OLD_CRC_AT, OLD_SUMMED_FROM
@@ -40,6 +41,8 @@ cdef class WholeMessages:
     cdef str client_id(self, CutFrames cut, Py_ssize_t index, RequestHead* head)
     @cython.locals(length=cython.longlong, end=cython.longlong)
     cdef bint _parse(self, const unsigned char* data, long long limit, RequestHead* head) except -1
+    cdef Tape tape(self)
+    cdef take(self, Message message, BodyDecoder decode, int read_as)
     cdef BodyDecoder request(self, CutFrames cut, Py_ssize_t index, RequestHead* head)
     @cython.locals(end=cython.longlong)
     cdef int acks(self, CutFrames cut, Py_ssize_t index, RequestHead* head) except? -7

@@ -29,7 +29,7 @@ if not cython.compiled:
     from kanalyze.kafka.codec.machine import int16_in, int32_in, varint_at, varint_width
     from kanalyze.kafka.codec.values import DONE, RUNNING, shared_tape
     from kanalyze.kafka.framing.frame import request_header_of
-    from kanalyze.kafka.session.decode_plans import API_VERSIONS
+    from kanalyze.kafka.session.decode_plans import API_VERSIONS, UNSUPPORTED_VERSION
     from kanalyze.kafka.session.exchange import NO_ID
 
     # Without record data. Values take up to 43 times as much (measured over all messages); the
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import Frame, RequestHeader
     from kanalyze.kafka.framing.framer import CutFrames
     from kanalyze.kafka.session.decode_plans import DecodePlan, DecodePlans
+    from kanalyze.kafka.session.exchange import Message
     from kanalyze.model.streams import Segments
 
 __all__ = ["WholeMessages", "acks_at", "has_checked_batches"]
@@ -140,8 +141,21 @@ class WholeMessages:
         head.body = end
         return True
 
+    def tape(self) -> Tape:
+        """Return the tape that bodies share: each stays there that :meth:`take` has taken."""
+        if self._tape is None:
+            self._tape = shared_tape()
+        return self._tape
+
+    def take(self, message: Message, decode: BodyDecoder, read_as: int) -> None:
+        """Let a message have what a decoder has left on the shared tape."""
+        message.take(decode, read_as)
+        machine = decode.machine
+        self._tape = machine.tape
+        self._tape.keep(machine.used, machine.arena_used)
+
     def request(self, cut: CutFrames, index: int, head: Any) -> BodyDecoder | None:
-        """Read the selected fields of a request that is no object; they stay on the shared tape.
+        """Read the selected fields of a request that is no object, to the shared tape.
 
         Returns the decoder that has read them. None if there is more to be said than that it was
         read to the end: that is for :meth:`MessageReader.request_body`.
@@ -173,7 +187,11 @@ class WholeMessages:
     ) -> BodyDecoder | None:
         """As :meth:`request`, the response to a request of that key and version."""
         frame = cython.address(cut.items[index])
-        if frame.is_object or api_key == API_VERSIONS:
+        if frame.is_object:
+            return None
+        if api_key == API_VERSIONS and (
+            frame.contiguous < 10 or int16_in(frame.data, 8) == UNSUPPORTED_VERSION
+        ):
             return None
         plan = self._plans.response(api_key, api_version)
         if plan.header_version == 0:
@@ -197,9 +215,7 @@ class WholeMessages:
         machine = decode.machine
         # Readers that check batches, and others, may share the machine.
         machine.noting = self._crc32c is not None and has_checked_batches(plan.key >> 16)
-        if self._tape is None:
-            self._tape = shared_tape()
-        machine.begin(decode.address, decode.stack_cells, frame.length - at, self._tape)
+        machine.begin(decode.address, decode.stack_cells, frame.length - at, self.tape())
         if at <= frame.contiguous:
             machine.feed_at(frame.data, at, frame.contiguous)
         if machine.status == RUNNING:
@@ -209,8 +225,6 @@ class WholeMessages:
         self.batches, self.checked = machine.batches, machine.noted
         if machine.noted > 0 and not self._has_right_crcs(frame, cut.segments(index), machine):
             return None
-        self._tape = machine.tape
-        self._tape.keep(machine.used, machine.arena_used)
         return decode
 
     def _has_right_crcs(self, frame: Any, segments: Segments, machine: Machine) -> bool:
@@ -289,9 +303,7 @@ def _feed(machine: Machine, frame: Any, segments: Segments) -> None:
     lengths, data = segments.lengths, start_of(segments.data)
     index, begin = frame.first, -frame.skip
     while machine.status == RUNNING:
-        if machine.skip > 0:
-            machine.pass_skipped(machine.skip)
-        at = frame.length - machine.remaining_bytes + machine.carried
+        at = machine.next_at(frame.length)
         if at >= frame.length:
             machine.feed_at(data, 0, 0)
             continue

@@ -149,35 +149,12 @@ class InsideCounter:
 
     def add(self, codec: int, payload: bytes | memoryview) -> None:
         """Count the messages in the payload of a compressed message. Raises nothing."""
-        if self.count is None:
+        if self.count is None or self._budget is None:
+            self.count = None
             return
-        inside = None
-        if self._budget is not None:
-            inside = _count_inside(self._budget, codec, bytes(payload), 1)
-        self.count = None if inside is None else self.count + inside
-
-
-def _count_inside(budget: _Budget07, codec: int, payload: bytes, depth: int) -> int | None:
-    plain, problem = budget.decompressed(codec, payload)
-    if problem is not None:
-        return None
-    problems: list[RecordProblem] = []
-    count = 0
-    for message in _messages(plain, problems):
-        if not budget.remaining_messages:
-            return None
-        budget.remaining_messages -= 1
-        if not message.codec:
-            count += 1
-            continue
-        inside = None
-        if depth < MAX_DEPTH:
-            inner = plain[message.payload : message.end]
-            inside = _count_inside(budget, message.codec, inner, depth + 1)
-        if inside is None:
-            return None
-        count += inside
-    return None if problems else count
+        problems: list[RecordProblem] = []
+        inside = sum(1 for _ in _inside(self._budget, codec, bytes(payload), 0, problems))
+        self.count = None if problems else self.count + inside
 
 
 # -- reading --------------------------------------------------------------------------------------

@@ -367,7 +367,7 @@ class RecordReader:
         body = plain_body(data, layout.head, layout.header_version)
         if body == 0:
             body = self._body(data, layout)
-        values, _ = layout.decode(data, body, 0, None)
+        values, _ = layout.decode(data, body)
         parts: list[_PartitionRecords] = []
         row_partitions = None
         for topic, topic_id, partitions in _topics(values[0], api_key):
@@ -487,7 +487,7 @@ class RecordReader:
         try:
             decode = self._decoders.get(FETCH, "request", message.version, _ISOLATION)
             body = parse_request_header(data, 4, len(data), self._catalog).body
-            values, _ = decode(data, body, 0, None)
+            values, _ = decode(data, body)
         except WireError:
             return False
         return bool(values[0] == _READ_COMMITTED)

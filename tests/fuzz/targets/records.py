@@ -44,7 +44,7 @@ def read_records(data: bytes) -> None:
     holds(sum(batch.batch_bytes for batch in batches) <= len(data), "batches that overlap")
     holds(len(found.problems) <= 1, "more than one reason to stop")
     counts = [_read_batch(batch, len(data), _MIN_RECORD_BYTES) for batch in batches]
-    summary = peek_records(data, 0, len(data), 0, None)
+    summary = peek_records(data, 0, len(data))
     holds(summary.record_bytes == len(data), "a summary of another length")
     holds(summary.batch_count == len(batches), "batches read and batches counted differ")
     if batches:

@@ -36,9 +36,14 @@ def fed_frame(data: bytes, *, size: int, skims: int = 0) -> tuple[Frame, list[in
     for count, at in enumerate(pieces, 1):
         frame.add(at, memoryview(data[at : at + size]))
         if skims and at + size < len(data) and count % (len(pieces) // skims) == 0:
-            read.skim_request(frame, read.request_header(frame))
+            skim(read, frame)
             buffered_sizes.append(frame.buffered_bytes)
     return frame, buffered_sizes
+
+
+def skim(read: MessageReader, frame: Frame) -> None:
+    header = read.request_header(frame)
+    read.skim("request", frame, header.api_key, header.api_version, header.body)
 
 
 def values(frame: Frame) -> object:
@@ -71,7 +76,7 @@ def test_the_bytes_of_a_selected_field_are_kept() -> None:
     frame = Frame(len(data) - 4, 0, 0, 1)
     read = reader("AuthBytes")
     frame.add(0, memoryview(data[:100_000]))
-    read.skim_request(frame, read.request_header(frame))
+    skim(read, frame)
     assert frame.buffered_bytes == 100_000
     frame.add(100_000, memoryview(data[100_000:]))
     assert read.request_body(frame, read.request_header(frame)).values == (b"t" * 150_000,)
@@ -82,5 +87,5 @@ def test_the_frame_of_an_unknown_api_is_kept_whole() -> None:
     frame = Frame(len(data) - 4, 0, 0, 1)
     frame.add(0, memoryview(data[:80_000]))
     read = reader(RECORDS)
-    read.skim_request(frame, read.request_header(frame))
+    skim(read, frame)
     assert frame.buffered_bytes == 80_000

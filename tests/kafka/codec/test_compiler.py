@@ -26,12 +26,12 @@ from tests.support.messages import (
     projected,
     random_projection,
 )
-from tests.support.sources import PiecesSource
+from tests.support.sources import frame_in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.kafka.codec.compiler import Decoder
+    from kanalyze.kafka.codec.values import BodyDecoder
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import MessageSpec, Struct
 
@@ -64,10 +64,10 @@ def check_against_reference(message: MessageSpec, version: int, samples: int, se
         body = Writer(message, version).write(values)
         case = (message.name, version, projection)
         assert read_message(message, version, body) == (values, len(body)), case
-        assert everything(memoryview(b"--" + body), 2, 40, None) == (values, len(body) + 42), case
-        assert nothing(body, 0, 0, None) == ((), len(body)), case
+        assert everything(memoryview(b"--" + body), 2) == (values, len(body) + 2), case
+        assert nothing(body, 0) == ((), len(body)), case
         expected = projected(message, version, values, selection)
-        assert some(body, 0, 7, None) == (expected, len(body) + 7), case
+        assert some(body, 0) == (expected, len(body)), case
 
 
 def test_every_version_of_every_message_is_read_as_the_reference_reads_it(
@@ -115,7 +115,7 @@ def check_prefixes(message: MessageSpec, version: int, most: int) -> None:
         decode = compile_decoder(message, version, projection)
         for end in range(len(body)):
             with pytest.raises(Truncated):
-                decode(body[:end], 0, 0, None)
+                decode(body[:end], 0)
 
 
 def test_a_message_cut_at_any_byte_is_truncated(catalog: Catalog) -> None:
@@ -148,9 +148,9 @@ def check_mutations(message: MessageSpec, version: int, count: int, seed: str) -
         wrong[at] = random.choice((0, 1, 0x7F, 0x80, 0xFF, wrong[at] ^ 1, random.randrange(256)))
         mutated = bytes(wrong)
         expected = outcome(lambda view: read_message(message, version, view), mutated)
-        result = outcome(lambda view: everything(view, 0, 0, None), mutated)
+        result = outcome(lambda view: everything(view, 0), mutated)
         assert repr(result) == repr(expected), (message.name, version, mutated)
-        stepped = outcome(lambda view: nothing(view, 0, 0, None), mutated)
+        stepped = outcome(lambda view: nothing(view, 0), mutated)
         if expected is not None:
             assert stepped == ((), expected[1]), (message.name, version, mutated)
 
@@ -199,7 +199,7 @@ def test_a_field_the_version_lacks_is_its_default(catalog: Catalog) -> None:
         "NodeEndpoints.Host",
     )
     body = struct.pack(">ih1siihq", 1, 1, b"t", 1, 0, 0, 5)
-    decoded, _ = compile_decoder(message, 0, projection)(body, 0, 0, None)
+    decoded, _ = compile_decoder(message, 0, projection)(body, 0)
     assert decoded == ([([(-1, [], None, (-1, -1))],)], 0, [])
 
 
@@ -217,13 +217,13 @@ def test_tags_in_wrong_order_or_of_wrong_size_are_malformed(catalog: Catalog, ta
     body = struct.pack(">hBi", 0, 1, 0) + tags + bytes(20)
     for projection in (Projection.ALL, Projection.of("FinalizedFeaturesEpoch")):
         with pytest.raises(Malformed):
-            compile_decoder(message, 3, projection)(body, 0, 0, None)
+            compile_decoder(message, 3, projection)(body, 0)
 
 
 def test_unknown_tags_are_kept_or_stepped_over(catalog: Catalog) -> None:
     message = catalog.message(18, "request")
     body = b"\x02a\x02b\x02\x05\x01x\x07\x00"
-    values, end = compile_decoder(message, 3, Projection.ALL)(body, 0, 0, None)
+    values, end = compile_decoder(message, 3, Projection.ALL)(body, 0)
     assert values == {
         "clientSoftwareName": "a",
         "clientSoftwareVersion": "b",
@@ -231,12 +231,12 @@ def test_unknown_tags_are_kept_or_stepped_over(catalog: Catalog) -> None:
     }
     assert end == len(body)
     decode = compile_decoder(message, 3, Projection.of("ClientSoftwareVersion"))
-    assert decode(body, 0, 0, None) == (("b",), len(body))
+    assert decode(body, 0) == (("b",), len(body))
 
 
 def test_text_that_is_not_utf8_is_escaped(catalog: Catalog) -> None:
     decode = compile_decoder(catalog.message(10, "request"), 0, Projection.of("Key"))
-    assert decode(b"\x00\x03a\xff\x80", 0, 0, None)[0] == ("a\\xff\\x80",)
+    assert decode(b"\x00\x03a\xff\x80", 0)[0] == ("a\\xff\\x80",)
 
 
 @pytest.mark.parametrize("raw", [False, True])
@@ -245,7 +245,7 @@ def test_records_are_a_summary_or_bytes_or_none(catalog: Catalog, raw: bool) -> 
     for version in (4, 12):
         body = fetch_body(catalog, version, batch(3), None, b"")
         decode = compile_decoder(catalog.message(1, "response"), version, projection)
-        ((([(some,), (null,), (empty,)],),),), end = decode(body, 0, 0, None)
+        ((([(some,), (null,), (empty,)],),),), end = decode(body, 0)
         assert end == len(body)
         assert null is None
         assert (some == batch(3)) if raw else (some.record_count == 3)
@@ -294,13 +294,11 @@ def test_what_was_saved_before_fields_were_selected_has_their_defaults(catalog: 
         now = Projection.of(*paths, raw_records=True, newer=newer)
         body = sample(message, version)
         saving = decoders.get(message.api_key, kind, version, before)
-        saving(body, 0, 0, None)
+        saving(body, 0)
         state = saving.take(None).state()
         older = decoders.older(message.api_key, kind, version, now, is_superseded=False)
         found = older.fields_from_state(state).values()
-        everything, _ = decoders.get(message.api_key, kind, version, Projection.ALL)(
-            body, 0, 0, None
-        )
+        everything, _ = decoders.get(message.api_key, kind, version, Projection.ALL)(body, 0)
         selection = select(message, now)
         old = select(message, before)
         known = with_fields(message.struct, everything, old)
@@ -314,8 +312,8 @@ def test_decoders_of_one_table_of_programs_do_not_disturb_each_other(catalog: Ca
     number = decoders.get(26, "response", 5, Projection.of("ThrottleTimeMs"))
     uuid = decoders.get(71, "request", 0, Projection.of("ClientInstanceId"))
     body = bytes(range(1, 17)) + b"\0"
-    assert number(body, 0, 0, None) == ((0x01020304,), 17)
-    assert uuid(body, 0, 0, None) == ((body[:16],), 17)
+    assert number(body, 0) == ((0x01020304,), 17)
+    assert uuid(body, 0) == ((body[:16],), 17)
 
 
 def test_default_lists_are_not_shared_between_tables_of_decoders(catalog: Catalog) -> None:
@@ -323,10 +321,10 @@ def test_default_lists_are_not_shared_between_tables_of_decoders(catalog: Catalo
     projection = Projection.of("ForgottenTopicsData")
     body = bytes(64)
     one, other = (Decoders(catalog).get(1, "request", 4, projection) for _ in range(2))
-    ((forgotten,), _), ((same,), _) = one(body, 0, 0, None), other(body, 0, 0, None)
+    ((forgotten,), _), ((same,), _) = one(body, 0), other(body, 0)
     assert (forgotten, same) == ([], [])
     forgotten.append("mine")
-    assert (same, one(body, 0, 0, None)[0]) == ([], ([],))
+    assert (same, one(body, 0)[0]) == ([], ([],))
 
 
 @pytest.mark.parametrize(
@@ -354,7 +352,7 @@ def test_every_single_field_can_be_selected_alone(catalog: Catalog) -> None:
         for path in leaf_paths(message.struct):
             projection = Projection.of(path, raw_records=True)
             expected = projected(message, version, values, select(message, projection))
-            assert compile_decoder(message, version, projection)(body, 0, 0, None)[0] == expected
+            assert compile_decoder(message, version, projection)(body, 0)[0] == expected
 
 
 def test_types_that_kafka_hardly_uses_are_read() -> None:
@@ -393,10 +391,10 @@ def check_like_reference_with_room(message: MessageSpec, version: int, seed: int
     view = body + bytes(200)
     assert read_message(message, version, view) == (values, len(body))
     decode = compile_decoder(message, version, Projection.ALL)
-    assert decode(view, 0, 0, None) == (values, len(body))
+    assert decode(view, 0) == (values, len(body))
     expected = projected(message, version, values, select(message, projection))
-    assert compile_decoder(message, version, projection)(view, 0, 0, None)[0] == expected
-    assert compile_decoder(message, version, Projection.of())(view, 0, 0, None)[1] == len(body)
+    assert compile_decoder(message, version, projection)(view, 0)[0] == expected
+    assert compile_decoder(message, version, Projection.of())(view, 0)[1] == len(body)
 
 
 # Hostile bodies.
@@ -444,9 +442,11 @@ def test_false_counts_and_lengths_take_little_memory(
     some = random_projection(message, Random(key))
     for projection in (Projection.ALL, Projection.of(), some):
         decode = compile_decoder(message, version, projection)
-        for source in (None, PiecesSource(body, (0, len(body)))):
-            with at_most_bytes(64 * 1024), pytest.raises(WireError):
-                decode(body, 0, 0, source)
+        frame = frame_in_pieces(body, (0, len(body)))
+        with at_most_bytes(64 * 1024), pytest.raises(WireError):
+            decode(body, 0)
+        with at_most_bytes(64 * 1024), pytest.raises(WireError):
+            decode.of_frame(frame, 0)
 
 
 def test_many_elements_of_no_bytes_are_refused() -> None:
@@ -456,7 +456,7 @@ def test_many_elements_of_no_bytes_are_refused() -> None:
     (message,) = load_messages(text, "n")
     for projection in (Projection.ALL, Projection.of(), Projection.of("E.Later")):
         with pytest.raises(Truncated):
-            compile_decoder(message, 0, projection)(struct.pack(">i", HUGE), 0, 0, None)
+            compile_decoder(message, 0, projection)(struct.pack(">i", HUGE), 0)
 
 
 # Frames in pieces.
@@ -464,7 +464,7 @@ def test_many_elements_of_no_bytes_are_refused() -> None:
 
 def sparse_fetch(
     catalog: Catalog, version: int, base: int = 8
-) -> tuple[bytes, list[tuple[int, int]], Decoder]:
+) -> tuple[bytes, list[tuple[int, int]], BodyDecoder]:
     """Return a frame, its ranges without record data, and its decoder."""
     contents = [batch(n, payload=500) for n in (1, 2, 3)]
     body = fetch_body(catalog, version, *contents)
@@ -481,35 +481,34 @@ def sparse_fetch(
 @pytest.mark.parametrize("version", [4, 11, 12, 17])
 def test_a_frame_is_decoded_without_its_record_data(catalog: Catalog, version: int) -> None:
     frame, ranges, decode = sparse_fetch(catalog, version)
-    whole = decode(frame, 8, 0, None)
-    assert whole[1] == len(frame)
-    source = PiecesSource(frame, *ranges)
-    assert decode(source.window(8), 0, 8, source) == whole
+    values, end = decode(frame, 8)
+    assert end == len(frame)
+    assert decode.of_frame(frame_in_pieces(frame, *ranges), 8) == values
+    assert decode.end == end
     nothing = compile_decoder(catalog.message(1, "response"), version, Projection.of())
-    assert nothing(source.window(8), 0, 8, source) == ((), len(frame))
+    assert nothing.of_frame(frame_in_pieces(frame, *ranges), 8) == ()
+    assert nothing.end == end
 
 
 def test_nothing_is_read_after_the_records_that_end_a_frame(catalog: Catalog) -> None:
     # Before version 12 the records of the last partition are the last bytes of the frame.
     frame, ranges, decode = sparse_fetch(catalog, 11)
     assert ranges[-1] == (len(frame), len(frame))
-    source = PiecesSource(frame, *ranges)
-    assert decode(source.window(8), 0, 8, source)[1] == len(frame)
-    assert len(frame) not in source.windows
+    decode.of_frame(frame_in_pieces(frame, *ranges), 8)
+    assert decode.end == len(frame)
 
 
 def test_a_hole_where_the_decoder_must_read_is_missing_bytes(catalog: Catalog) -> None:
     frame, ranges, decode = sparse_fetch(catalog, 12)
-    source = PiecesSource(frame, *ranges[:2])
     with pytest.raises(MissingBytes):
-        decode(source.window(8), 0, 8, source)
+        decode.of_frame(frame_in_pieces(frame, *ranges[:2]), 8)
 
 
 def test_a_field_may_cross_the_end_of_a_window(catalog: Catalog) -> None:
     frame, _, decode = sparse_fetch(catalog, 11)
     for cut in range(9, len(frame)):
-        source = PiecesSource(frame, (0, cut), (cut, len(frame)))
-        assert decode(source.window(8), 0, 8, source) == decode(frame, 8, 0, None)
+        in_two = frame_in_pieces(frame, (0, cut), (cut, len(frame)))
+        assert decode.of_frame(in_two, 8) == decode(frame, 8)[0]
 
 
 def test_a_count_may_exceed_the_window_but_not_the_frame(
@@ -523,25 +522,22 @@ def test_a_count_may_exceed_the_window_but_not_the_frame(
         at = body.index(content, start)
         ranges.append((start, at + 61))
         start = at + len(content)
-    source = PiecesSource(body, *ranges)
-    assert decode(source.window(0), 0, 0, source) == decode(body, 0, 0, None)
+    assert decode.of_frame(frame_in_pieces(body, *ranges), 0) == decode(body, 0)[0]
     count_at = 14 + 2 + 1
     assert body[count_at : count_at + 4] == struct.pack(">i", 30)
     false_body = body[:count_at] + struct.pack(">i", 30_000) + body[count_at + 4 :]
-    source = PiecesSource(false_body, *ranges)
     with pytest.raises(Truncated):
-        decode(source.window(0), 0, 0, source)
+        decode.of_frame(frame_in_pieces(false_body, *ranges), 0)
 
 
 def test_records_longer_than_the_frame_are_truncated(catalog: Catalog) -> None:
     frame, ranges, decode = sparse_fetch(catalog, 11)
     length_at = frame.index(batch(3, payload=500)) - 4
     false_frame = frame[:length_at] + struct.pack(">i", 10_000) + frame[length_at + 4 :]
-    source = PiecesSource(false_frame, *ranges)
     with pytest.raises(Truncated):
-        decode(source.window(8), 0, 8, source)
+        decode.of_frame(frame_in_pieces(false_frame, *ranges), 8)
     with pytest.raises(Truncated):
-        decode(false_frame, 8, 0, None)
+        decode(false_frame, 8)
 
 
 def test_a_projection_is_the_set_of_its_paths() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,11 @@ import pytest
 
 from kanalyze.kafka.codec.interpreter import (
     TraceNode,
-    failure_of,
     first_records,
     read_message,
     trace_message,
 )
-from kanalyze.kafka.wire import Malformed, Truncated
+from kanalyze.kafka.wire import Malformed, Truncated, WireError
 from tests.support import kafka as k
 from tests.support.messages import Generator, Writer, every_message
 from tests.support.traffic import CATALOG, Part, produce
@@ -54,7 +54,7 @@ def produce_v3(index: int = 4, records: bytes = b"rec") -> bytes:
 def test_a_failure_names_the_field(catalog: Catalog, cut: int, path: str) -> None:
     # Where the rest is too short for one element, the array fails; otherwise the element does.
     message = catalog.message(0, "request")
-    failure = failure_of(message, 3, produce_v3()[:cut])
+    failure = trace_message(message, 3, produce_v3()[:cut]).failure
     assert failure is not None
     assert failure.path == path
     with pytest.raises(Truncated, match=f"^{path}".replace("[", r"\[")):
@@ -69,7 +69,7 @@ def test_a_failure_in_a_tag_section_names_it(catalog: Catalog) -> None:
         (b"\x02\x09\x00\x08\x00", "_taggedFields"),
         (b"\x01\x00\x02\x02a", None),
     ):
-        failure = failure_of(fetch, 12, body + section)
+        failure = trace_message(fetch, 12, body + section).failure
         assert (None if failure is None else failure.path) == path
 
 
@@ -197,8 +197,9 @@ def test_a_message_cut_anywhere_keeps_the_fields_that_were_read_and_has_a_failur
     assert read_message(message, 13, body)[1] == len(body)
     for end in range(len(body)):
         trace = trace_message(message, 13, body[:end])
-        assert trace.failure == failure_of(message, 13, body[:end])
         assert trace.failure is not None
+        with pytest.raises(WireError, match=re.escape(trace.failure.reason)):
+            read_message(message, 13, body[:end])
         assert trace.root.end is None
         assert trace.pos <= end
 

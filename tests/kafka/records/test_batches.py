@@ -311,7 +311,7 @@ def test_any_bytes_give_a_result(junk: bytes, magic: int, codec: int, is_sized: 
 def test_the_summary_of_the_headers_agrees_with_the_records(sets: list[bytes], cut: int) -> None:
     data = b"".join(sets)
     data = data[: len(data) - cut]
-    summary = peek_records(data, 0, len(data), 0, None)
+    summary = peek_records(data, 0, len(data))
     batches, problems = read(data)
     assert summary.batch_count == len(batches)
     assert summary.truncated == (problems == [RecordProblem.CUT_BATCH])

@@ -17,8 +17,7 @@ from kanalyze.kafka.records.types import (
 from kanalyze.kafka.wire import Truncated
 from tests.support.batches import batch, message
 from tests.support.effort import took_soon
-from tests.support.records_summary import peek_records
-from tests.support.sources import PiecesSource
+from tests.support.records_summary import peek_pieces, peek_records
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,7 @@ def test_most_bytes_bounds_what_the_ratio_and_the_free_bytes_allow() -> None:
 
 def peek(records: bytes) -> RecordsSummary:
     """Summarise records that are between other bytes."""
-    return peek_records(b"before" + records + b"after", 6, len(records), 0, None)
+    return peek_records(b"before" + records + b"after", 6, len(records))
 
 
 def test_one_plain_batch_is_summarised() -> None:
@@ -165,17 +164,15 @@ def test_a_message_too_short_for_its_fields_ends_the_walk(magic: int, size: int)
 
 def test_the_number_of_records_is_unknown_if_a_header_is_missing() -> None:
     records = batch(3, base_offset=9) + batch(4) + batch(5)
-    source = PiecesSource(records, (0, 100), (322, len(records)))
-    summary = peek_records(source.window(0), 0, len(records), 0, source)
+    summary = peek_pieces(records, len(records), (0, 100), (322, len(records)))
     assert (summary.record_count, summary.missing, summary.malformed) == (None, True, False)
     assert (summary.batch_count, summary.base_offset) == (1, 9)
     assert summary.record_bytes == len(records)
 
 
 def test_records_past_the_end_of_the_frame_are_truncated() -> None:
-    source = PiecesSource(batch(3), (0, 80))
     with pytest.raises(Truncated):
-        peek_records(source.window(0), 0, 10_000, 0, source)
+        peek_pieces(batch(3), 10_000, (0, 80))
 
 
 @given(st.binary(max_size=300))
@@ -200,10 +197,9 @@ def test_the_shortcuts_give_the_summary_of_the_slow_walk(seed: int) -> None:
     for _ in range(random.choice((0, 0, 1))):
         records[random.randrange(len(records))] = random.randrange(256)
     del records[len(records) - random.choice((0, 0, random.randrange(len(records)))) :]
-    # With no window at all every header is read from the source, where no shortcut is taken.
-    source = PiecesSource(bytes(records), (0, len(records)))
-    slow_summary = peek_records(b"", 0, len(records), 0, source)
-    assert peek(bytes(records)) == slow_summary
+    # Each header is in two pieces or more, where no shortcut is taken.
+    pieces = [(at, min(at + 9, len(records))) for at in range(0, len(records), 9)]
+    assert peek(bytes(records)) == peek_pieces(bytes(records), len(records), *pieces)
 
 
 def test_many_small_messages_take_time_in_proportion() -> None:

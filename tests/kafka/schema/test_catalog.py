@@ -173,7 +173,7 @@ def test_decoders_of_user_definitions_are_for_their_catalog_alone(tmp_path: Path
         with pytest.raises(UsageError, match="no field 'Mood'"):
             Decoders(Catalog()).get(1, "request", 17, projection)
         decode = Decoders(own).get(1, "request", 19, projection)
-        assert decode(body, 0, 0, None)[0] == ("sad",)
+        assert decode(body, 0)[0] == ("sad",)
 
 
 def test_the_built_in_files_over_themselves_change_nothing(tmp_path: Path) -> None:

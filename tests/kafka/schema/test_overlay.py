@@ -49,7 +49,7 @@ def test_every_version_is_read_by_the_definition_that_applies_to_it() -> None:
             content = Writer(origin, version).write(values)
             decode = compile_decoder(both, version, Projection.ALL)
             alone = compile_decoder(origin, version, Projection.ALL)
-            assert decode(content, 0, 0, None) == alone(content, 0, 0, None)
+            assert decode(content, 0) == alone(content, 0)
 
 
 def test_the_fields_of_both_definitions_keep_their_orders() -> None:

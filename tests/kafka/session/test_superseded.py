@@ -152,6 +152,6 @@ def test_selected_fields_are_read_in_both_layouts() -> None:
     selected, decoders = Projection.of("ErrorCode", "MemberEpoch"), Decoders(CATALOG)
     decode = decoders.superseded(CONSUMER_HEARTBEAT, "response", 0, selected)
     assert decode is not None
-    assert decode(early, 0, 0, None) == ((25, 3), len(early))
+    assert decode(early, 0) == ((25, 3), len(early))
     decode = decoders.get(CONSUMER_HEARTBEAT, "response", 0, selected)
-    assert decode(final, 0, 0, None) == ((25, 3), len(final))
+    assert decode(final, 0) == ((25, 3), len(final))

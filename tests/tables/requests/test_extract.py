@@ -61,7 +61,7 @@ def read(key: int, kind: str, version: int, values: dict[str, Any] | None) -> En
     message = CATALOG.message(key, kind)  # type: ignore[arg-type]
     body = Writer(message, version).write(whole(message.struct, version, values))
     decode = compile_decoder(message, version, EXTRACTORS.needed_fields(key, kind))
-    _, end = decode(body, 0, 0, None)
+    _, end = decode(body, 0)
     assert end == len(body)
     return decode.take(None)
 
@@ -366,7 +366,7 @@ def test_messages_of_kafkas_serializer_have_the_partitions_of_their_json() -> No
         if not message.valid_versions.contains(vector.version):
             continue
         decode = compile_decoder(message, vector.version, needed_fields)
-        decode(vector.content, 0, 0, None)
+        decode(vector.content, 0)
         encoded = decode.take(None)
         pair = (encoded, None) if vector.kind == "request" else (None, encoded)
         found = summary_of(vector.api_key, *pair)

@@ -46,7 +46,7 @@ def summary_of(
     """Return the summary that a walk makes of a message with these values."""
     decode = compile_decoder(message, version, projection_of(message))
     body = Writer(message, version).write(values)
-    _, end = decode(body, 0, 0, None)
+    _, end = decode(body, 0)
     assert end == len(body)
     level = field_roles(message, projection_of(message))
     topics = TopicTable()
