@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
-    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.names import AddressNames
 
 __all__ = [
@@ -340,13 +339,6 @@ class RowFilter:
             self._tests[name](item) for name in ("topic", "partition") if name in self._tests
         )
 
-    def matches(self, row: Row) -> bool:
-        """Return true if a row meets every condition."""
-        return all(
-            test(*[_row_value(row, column) for column in _CONDITIONS[name].columns])
-            for name, test in self._tests.items()
-        )
-
     def matching(self, block: RowBlock) -> RowBlock:
         """Return the matching rows of a block; the same block if all match."""
         numbers = self.numbers(block)
@@ -501,16 +493,6 @@ class _Condition(NamedTuple):
         """Return the test of this condition, by the values of all; it takes the columns' values."""
         others = [values.get(other, ()) for other in self.others]
         return partial(self.holds, values[name], *others)
-
-
-def _row_value(row: Row, name: str) -> Any:
-    """Return a row's value of one of the ``columns`` of a :class:`_Condition`."""
-    if name == "items":
-        named = [(item.topic or item.topic_id, item.partition) for item in row.partitions]
-        return [*named, *((item.topic, item.partition) for item in row.errors)]
-    if name == "codes":
-        return [item.code for item in row.errors]
-    return bool(row.errors) if name == "has_errors" else getattr(row, name)
 
 
 def _block_values(block: RowBlock, name: str) -> Sequence[Any]:
