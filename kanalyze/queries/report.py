@@ -3,7 +3,8 @@
 In: a database with the requests, and the quality of the captures. Out: a report as plain values.
 Each table of the report is a file in ``sql/report/``, which says what it counts.
 
-Each field is described in ``spec/report.py``; ``docs/schema/report.schema.json`` is made from it.
+Each field is described in ``spec/report.py`` or ``tools/report_fields.py``, which
+``docs/schema/report.schema.json`` is made from.
 If the meaning of a field changes, :data:`SCHEMA` must be increased. What a query that fails would
 have answered is null.
 """
