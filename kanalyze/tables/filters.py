@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import similar
 from kanalyze.common.times import (
@@ -291,16 +290,6 @@ class RowFilter:
             until += NS_PER_DAY
         return RowFilter({**self._values, "since": since, "until": until})
 
-    def between(self, first_ns: int | None, last_ns: int | None) -> RowFilter:
-        """Return this filter, restricted to rows between two times, both included.
-
-        None means no limit on that side.
-        """
-        until_ns = None if last_ns is None else last_ns + 1
-        since = of_known(max, first_ns, self.get("since"))
-        until = of_known(min, until_ns, self.get("until"))
-        return RowFilter({**self._values, "since": since, "until": until})
-
     def among(self, found: FoundRows) -> RowFilter:
         """Return this filter, restricted to rows that were found."""
         return RowFilter({**self._values, "found_connections": found, "found_rows": found})
@@ -338,11 +327,6 @@ class RowFilter:
         return all(
             self._tests[name](item) for name in ("topic", "partition") if name in self._tests
         )
-
-    def matching(self, block: RowBlock) -> RowBlock:
-        """Return the matching rows of a block; the same block if all match."""
-        numbers = self.numbers(block)
-        return block if len(numbers) == len(block) else block.take(numbers)
 
     def numbers(self, block: RowBlock) -> Sequence[int]:
         """Return the positions of the matching rows of a block, from 0."""

@@ -202,12 +202,6 @@ def test_invalid_conditions_are_refused(case: Any) -> None:
         parse(**conditions)
 
 
-def test_without_conditions_the_block_is_returned_unchanged():
-    block = RowBlock.of_rows([row(), fetch()])
-    assert RowFilter().matching(block) is block
-    assert parse(api=["Fetch"]).matching(block).rows() == [fetch()]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -300,21 +294,3 @@ def test_a_time_of_day_may_be_combined_with_a_date():
     assert on_day.get("since") == since_ns
     assert on_day.get("until") == BEGIN + 4 * DAY + of_day("00:15")
     assert on_day.get("topic") == ("t",)
-
-
-@pytest.mark.parametrize(
-    ("since_ns", "until_ns", "first_ns", "last_ns", "expected"),
-    [
-        (None, None, 5, 9, (5, 10)),
-        (7, 8, 5, 9, (7, 8)),
-        (3, 20, 5, 9, (5, 10)),
-        (7, 8, None, None, (7, 8)),
-        # The beginning of 1970 is a time like any other.
-        (0, 0, -5, 9, (0, 0)),
-    ],
-)
-def test_a_filter_is_narrowed_to_the_times_that_both_allow(
-    since_ns, until_ns, first_ns, last_ns, expected
-):
-    narrowed = RowFilter({"since": since_ns, "until": until_ns}).between(first_ns, last_ns)
-    assert (narrowed.get("since"), narrowed.get("until")) == expected
