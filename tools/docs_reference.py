@@ -17,9 +17,9 @@ from kanalyze.cli.arguments import parser
 from kanalyze.common import argument_values
 from kanalyze.live.metrics import Metrics
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.tables.anomalies import stage_of
 from tools.docs_pages import DOCS, between
+from tools.json_schema import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -27,7 +27,6 @@ from kanalyze.api.reports import report_on, tables_of
 from kanalyze.api.tables import opened_tables
 from kanalyze.common.zones import UTC
 from kanalyze.queries.findings import finding_kinds, findings_of
-from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.render.report_tables import TableOrder
 from kanalyze.render.terminal import render_report
@@ -39,6 +38,7 @@ from kanalyze.spec.rows.tables import SQL_TABLES
 from tools import docs_findings
 from tools.docs_blocks import with_outputs
 from tools.docs_pages import ROOT, write_changed
+from tools.json_schema import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

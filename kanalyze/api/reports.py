@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kanalyze.common.zones import Zone
     from kanalyze.queries.compare.comparison import Thresholds
     from kanalyze.queries.compare.sides import Side
-    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.database import Database
     from kanalyze.queries.files import Query
     from kanalyze.queries.findings import Finding, FindingKind
     from kanalyze.runtime.pipeline import Analysis
@@ -135,7 +135,7 @@ def found_rows(tables: OpenedTables, findings: Iterable[Finding]) -> FoundRows:
 
 
 def page_of(
-    engine: QueryEngine,
+    engine: Database,
     report: dict[str, Any],
     zone: Zone,
     inputs: Sequence[str] | None = None,

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kanalyze.batch.commit import Folder
     from kanalyze.batch.shared_folder import SharedFolder
     from kanalyze.capture.splits import Split
-    from kanalyze.queries.engine import QueryEngine
     from kanalyze.queries.findings import FindingKind
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
@@ -53,7 +52,7 @@ __all__ = [
     "report_on_rows",
 ]
 
-MakePage: TypeAlias = "Callable[[dict[str, Any], QueryEngine], None]"
+MakePage: TypeAlias = "Callable[[dict[str, Any], Database], None]"
 """Makes something from a report, with an engine for queries on the same tables."""
 InsertRows: TypeAlias = "Callable[[Database, str, pa.Schema], None]"
 """Inserts the rows of a table into a database, where it has the columns of a schema."""
@@ -62,7 +61,7 @@ InsertRows: TypeAlias = "Callable[[Database, str, pa.Schema], None]"
 class Past(NamedTuple):
     """What is known of rows that a report does not read."""
 
-    sums: QueryEngine
+    sums: Database
     """What the tables of the report are made of, of all rows."""
     findings: Sequence[Mapping[str, Any]] | None
     """Findings as in a report, which earlier runs found; None if all rows are searched again."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.run_plan import Settings
     from kanalyze.common.zones import Zone
-    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.database import Database
     from kanalyze.tables.names import AddressNames
 
 __all__ = ["BatchProgress", "batch"]
@@ -188,7 +188,7 @@ def _write_page(
     zone: Zone,
     names: AddressNames | None,
     report: dict[str, Any],
-    engine: QueryEngine,
+    engine: Database,
 ) -> None:
     from kanalyze.api.reports import page_of
 

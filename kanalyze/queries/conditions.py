@@ -21,7 +21,7 @@ from kanalyze.queries.files import Query, built_in, parameters_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.database import Database
 
 __all__ = ["conditions_of", "promising"]
 
@@ -42,7 +42,7 @@ def conditions_of(query: Query) -> list[_Need]:
 
 
 def promising(
-    engine: QueryEngine, asked: Iterable[tuple[Query, Mapping[str, object]]]
+    engine: Database, asked: Iterable[tuple[Query, Mapping[str, object]]]
 ) -> frozenset[Query]:
     """Return the queries that can find anything.
 
@@ -56,7 +56,7 @@ def promising(
 
 
 def _promising(
-    engine: QueryEngine,
+    engine: Database,
     asked: Iterable[tuple[Query, Mapping[str, object]]],
     is_looked_at: Callable[[str], bool],
 ) -> list[tuple[Query, Mapping[str, object]]]:
@@ -90,7 +90,7 @@ def _promising(
 
 
 def _held(
-    engine: QueryEngine, table: str, conditions: list[str], values: Mapping[str, object]
+    engine: Database, table: str, conditions: list[str], values: Mapping[str, object]
 ) -> list[bool]:
     """Return whether each condition holds."""
     if table not in engine.tables | built_in("tables").keys():

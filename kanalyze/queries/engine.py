@@ -1,22 +1,17 @@
-"""The interface of query engines, as the report needs it.
+"""Queries that fail.
 
-In, out: see :class:`QueryEngine`. A query that fails costs what it would have answered: who runs
-several goes on with the others, and keeps :class:`FailedQueries`.
+A query that fails costs what it would have answered: who runs several goes on with the others, and
+keeps :class:`FailedQueries`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from kanalyze.common.texts import bounded_text
 from kanalyze.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kanalyze.queries.files import Query
-
-__all__ = ["FailedQueries", "QueryEngine", "QueryError"]
+__all__ = ["FailedQueries", "QueryError"]
 
 
 class QueryError(UsageError):
@@ -57,28 +52,3 @@ class FailedQueries:
         """Add the queries, if any, to the ``failed_queries`` of a report or a comparison."""
         if self.lines:
             result["failed_queries"] = [*result.get("failed_queries", ()), *self.lines]
-
-
-class QueryEngine(Protocol):
-    """Tables of a run, and views of them, that can be queried."""
-
-    @property
-    def tables(self) -> frozenset[str]:
-        """The names of the tables, without views."""
-
-    def answer(
-        self, query: Query, parameters: Mapping[str, object], most: int | None = None
-    ) -> list[dict[str, Any]]:
-        """Return the rows of a query's result: the first ``most`` of them, or all if it is None.
-
-        ``parameters`` may have more names than the query. Raises QueryError if the query fails.
-        """
-
-    def keep(self, table: str, query: Query, parameters: Mapping[str, object]) -> None:
-        """Store the result of a query as a table; it replaces a table of that name.
-
-        Raises QueryError if the query fails.
-        """
-
-    def forget(self, table: str) -> None:
-        """Remove a table of :meth:`keep`."""

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kanalyze.queries.engine import FailedQueries, QueryEngine
+    from kanalyze.queries.database import Database
+    from kanalyze.queries.engine import FailedQueries
     from kanalyze.queries.files import Query
 
 __all__ = [
@@ -181,7 +182,7 @@ class Finding(NamedTuple):
 
 
 def findings_of(
-    database: QueryEngine,
+    database: Database,
     kinds: Iterable[FindingKind],
     thresholds: Mapping[str, float] | None = None,
 ) -> list[Finding]:
@@ -211,7 +212,7 @@ def told(findings: Iterable[Finding], kinds: Iterable[FindingKind]) -> list[Find
 
 
 def search(
-    database: QueryEngine, kinds: Iterable[FindingKind], failed: FailedQueries
+    database: Database, kinds: Iterable[FindingKind], failed: FailedQueries
 ) -> list[Finding]:
     """Return the findings in stories; a kind whose query fails is added to ``failed``.
 
@@ -231,7 +232,7 @@ def search(
 
 
 def search_rows(
-    database: QueryEngine,
+    database: Database,
     kinds: Iterable[FindingKind],
     conditions: Mapping[str, Any],
     failed: FailedQueries,
@@ -285,13 +286,13 @@ def _subject(finding: Finding) -> tuple[str, frozenset[tuple[str, Any]]]:
 
 
 def asked_for(
-    database: QueryEngine, kinds: Iterable[FindingKind]
+    database: Database, kinds: Iterable[FindingKind]
 ) -> Iterator[tuple[Query, Mapping[str, float]]]:
     """Yield the queries of kinds with their thresholds, without those that need a missing table."""
     return ((kind.query, kind.thresholds) for kind in kinds if kind.tables <= database.tables)
 
 
-def _findings(database: QueryEngine, kind: FindingKind) -> list[Finding]:
+def _findings(database: Database, kind: FindingKind) -> list[Finding]:
     lines = database.answer(kind.query, kind.thresholds, MAX_OF_A_KIND)
     names = _short_names(kind, len(lines))
     return [_finding(kind, line, name) for line, name in zip(lines, names, strict=True)]

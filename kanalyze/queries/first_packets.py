@@ -18,7 +18,8 @@ from kanalyze.queries.files import Query
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kanalyze.queries.engine import FailedQueries, QueryEngine
+    from kanalyze.queries.database import Database
+    from kanalyze.queries.engine import FailedQueries
     from kanalyze.queries.findings import Finding
 
 __all__ = ["with_captures"]
@@ -33,7 +34,7 @@ _WHO = ("client_id", "client_ip")
 
 def with_captures(
     findings: Sequence[Finding],
-    database: QueryEngine,
+    database: Database,
     captures: Sequence[str],
     failed: FailedQueries,
 ) -> list[Finding]:

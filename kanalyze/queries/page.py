@@ -25,7 +25,7 @@ from kanalyze.queries.report import bounded_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.database import Database
 
 __all__ = ["BIN_RATIO", "NONE", "OTHERS", "cube_of", "packed"]
 
@@ -101,7 +101,7 @@ _KEYS = ("client", "api", "broker", "topic", "bucket")
 
 
 def cube_of(
-    database: QueryEngine, report: Mapping[str, Any], failed: FailedQueries
+    database: Database, report: Mapping[str, Any], failed: FailedQueries
 ) -> dict[str, Any] | None:
     """Return the sums of a page; None if they cannot be made without a query that failed.
 
@@ -124,7 +124,7 @@ def cube_of(
 
 
 def _cube(
-    database: QueryEngine, report: Mapping[str, Any], failed: FailedQueries, kept: list[str]
+    database: Database, report: Mapping[str, Any], failed: FailedQueries, kept: list[str]
 ) -> dict[str, Any]:
     """Return the sums of a page; ``kept`` gets the names of tables that are made for it."""
     cube: dict[str, Any] = {}
@@ -143,9 +143,7 @@ def _cube(
     return cube
 
 
-def _keep(
-    database: QueryEngine, name: str, parameters: Mapping[str, object], kept: list[str]
-) -> None:
+def _keep(database: Database, name: str, parameters: Mapping[str, object], kept: list[str]) -> None:
     database.keep(f"page_{name}", built_in("page")[name], parameters)
     kept.append(f"page_{name}")
 
@@ -158,7 +156,7 @@ def packed(values: Any) -> bytes:
 # -- names ----------------------------------------------------------------------------------------
 
 
-def _names(database: QueryEngine, kept: list[str]) -> dict[str, list[dict[str, Any]]]:
+def _names(database: Database, kept: list[str]) -> dict[str, list[dict[str, Any]]]:
     """Number the names; return those of each kind in the order of their numbers."""
     names = {}
     for kind, most in _NAMES.items():
@@ -181,7 +179,7 @@ class _PageQueries:
 
     def __init__(
         self,
-        database: QueryEngine,
+        database: Database,
         report: Mapping[str, Any],
         level: _Level,
         failed: FailedQueries,

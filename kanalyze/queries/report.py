@@ -3,7 +3,8 @@
 In: a database with the requests, and the quality of the captures. Out: a report as plain values.
 Each table of the report is a file in ``sql/report/``, which says what it counts.
 
-Each field is described in ``spec/report.py``; ``docs/schema/report.schema.json`` is made from it.
+Each field is described in ``spec/report.py`` or ``tools/report_fields.py``, which
+``docs/schema/report.schema.json`` is made from.
 If the meaning of a field changes, :data:`SCHEMA` must be increased. What a query that fails would
 have answered is null.
 """
@@ -32,7 +33,7 @@ from kanalyze.spec.report import MOST_VERSIONS, TABLES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.database import Database
     from kanalyze.queries.files import Query
     from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
@@ -61,14 +62,14 @@ OF_ROWS = frozenset({"lag", "changes"})
 
 
 def report_with_findings(
-    database: QueryEngine,
+    database: Database,
     quality: CaptureQuality,
     conditions: Mapping[str, Any] | None,
     kinds: Iterable[FindingKind],
     thresholds: Mapping[str, float] | None = None,
     *,
     most_slowest: int = MAX_SLOWEST,
-    sums: QueryEngine | None = None,
+    sums: Database | None = None,
     earlier: Iterable[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the report on the requests of a database, with findings.
@@ -113,7 +114,7 @@ def report_with_findings(
 
 
 def report_of(
-    database: QueryEngine,
+    database: Database,
     quality: CaptureQuality,
     conditions: Mapping[str, Any] | None = None,
     *,
@@ -149,12 +150,12 @@ def _asked(
 
 
 def _report_of(
-    database: QueryEngine,
+    database: Database,
     quality: CaptureQuality,
     conditions: Mapping[str, Any],
     parameters: Mapping[str, int],
     queries: Collection[Query],
-    rows: QueryEngine | None = None,
+    rows: Database | None = None,
 ) -> dict[str, Any]:
     """Return the report; only ``queries`` have anything to say.
 
@@ -200,8 +201,8 @@ class _Asker:
 
     def __init__(
         self,
-        database: QueryEngine,
-        rows: QueryEngine,
+        database: Database,
+        rows: Database,
         parameters: Mapping[str, object],
         queries: Collection[Query],
     ) -> None:

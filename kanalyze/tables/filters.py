@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import similar
 from kanalyze.common.times import (
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
-    from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.names import AddressNames
 
 __all__ = [
@@ -292,16 +290,6 @@ class RowFilter:
             until += NS_PER_DAY
         return RowFilter({**self._values, "since": since, "until": until})
 
-    def between(self, first_ns: int | None, last_ns: int | None) -> RowFilter:
-        """Return this filter, restricted to rows between two times, both included.
-
-        None means no limit on that side.
-        """
-        until_ns = None if last_ns is None else last_ns + 1
-        since = of_known(max, first_ns, self.get("since"))
-        until = of_known(min, until_ns, self.get("until"))
-        return RowFilter({**self._values, "since": since, "until": until})
-
     def among(self, found: FoundRows) -> RowFilter:
         """Return this filter, restricted to rows that were found."""
         return RowFilter({**self._values, "found_connections": found, "found_rows": found})
@@ -339,18 +327,6 @@ class RowFilter:
         return all(
             self._tests[name](item) for name in ("topic", "partition") if name in self._tests
         )
-
-    def matches(self, row: Row) -> bool:
-        """Return true if a row meets every condition."""
-        return all(
-            test(*[_row_value(row, column) for column in _CONDITIONS[name].columns])
-            for name, test in self._tests.items()
-        )
-
-    def matching(self, block: RowBlock) -> RowBlock:
-        """Return the matching rows of a block; the same block if all match."""
-        numbers = self.numbers(block)
-        return block if len(numbers) == len(block) else block.take(numbers)
 
     def numbers(self, block: RowBlock) -> Sequence[int]:
         """Return the positions of the matching rows of a block, from 0."""
@@ -501,16 +477,6 @@ class _Condition(NamedTuple):
         """Return the test of this condition, by the values of all; it takes the columns' values."""
         others = [values.get(other, ()) for other in self.others]
         return partial(self.holds, values[name], *others)
-
-
-def _row_value(row: Row, name: str) -> Any:
-    """Return a row's value of one of the ``columns`` of a :class:`_Condition`."""
-    if name == "items":
-        named = [(item.topic or item.topic_id, item.partition) for item in row.partitions]
-        return [*named, *((item.topic, item.partition) for item in row.errors)]
-    if name == "codes":
-        return [item.code for item in row.errors]
-    return bool(row.errors) if name == "has_errors" else getattr(row, name)
 
 
 def _block_values(block: RowBlock, name: str) -> Sequence[Any]:

@@ -17,6 +17,7 @@ from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import path
 from tests.support.record_exchanges import fetched, produced
 from tests.support.record_sets import ITEMS, TIME_MS, batch_of
+from tests.support.row_blocks import matches
 
 BINARY = bytes(range(256))
 DATA = {("orders", 0): batch_of([*ITEMS[:2], (2, TIME_MS, b"bin", BINARY, [])])}
@@ -39,7 +40,7 @@ class FakeAnalysis:
         assert not self.keep(3)
         pairs = [produced(DATA), fetched(DATA)]
         note_rows(RowBlock.of_rows([row for _, row in pairs]))
-        matching = [pair for pair in pairs if self.row_filter.matches(pair[1])]
+        matching = [pair for pair in pairs if matches(self.row_filter, pair[1])]
         yield [each for each, _ in matching], RowBlock.of_rows([row for _, row in matching])
 
 

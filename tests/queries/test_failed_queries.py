@@ -15,7 +15,6 @@ from kanalyze.queries.compare.sides import checked_report, side_of_report
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import finding_kinds
-from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.queries.page import cube_of
 from kanalyze.queries.report import report_with_findings
 from kanalyze.render.html import html_page, plain_page
@@ -25,6 +24,7 @@ from kanalyze.tables.quality import CaptureQuality
 from tests.support import rows as made
 from tests.support.captures import path
 from tests.support.filled import filled
+from tools.json_schema import SCHEMAS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kanalyze.api.tables import OpenedTables
-    from kanalyze.queries.engine import QueryEngine
+    from kanalyze.queries.database import Database
     from tests.queries.test_questions import Ask
 
 BY_DEFAULT = "errors"
@@ -44,7 +44,7 @@ def assert_same_report(spark: SparkSession, capture: Path) -> dict[str, Any]:
     """Compare reports and pages; return the report."""
     cubes = []
 
-    def make_page(report: dict[str, Any], engine: QueryEngine) -> None:
+    def make_page(report: dict[str, Any], engine: Database) -> None:
         cubes.append(whole_cube(engine, report))
 
     kinds = finding_kinds()

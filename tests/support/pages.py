@@ -17,7 +17,6 @@ from tests.support.filled import report_tables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.queries.engine import QueryEngine
     from kanalyze.spec.rows.requests import Row
 
 __all__ = ["report_and_cube", "report_and_cube_of", "whole_cube"]
@@ -42,7 +41,7 @@ def report_and_cube(
         return report, whole_cube(database, report)
 
 
-def whole_cube(database: QueryEngine, report: dict[str, Any]) -> dict[str, Any]:
+def whole_cube(database: Database, report: dict[str, Any]) -> dict[str, Any]:
     """Return the cube of a page, none of whose queries fails."""
     failed = FailedQueries()
     cube = cube_of(database, report, failed)

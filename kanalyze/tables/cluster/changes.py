@@ -7,6 +7,7 @@ hidden as in ``decode``.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -256,12 +257,27 @@ def _codes(items: Iterable[_Values] | None, *names: str) -> _Codes:
     }
 
 
-def _partition_codes(topics: Iterable[_Values] | None, name: str) -> _Codes:
-    return {
-        (topic[name], part["PartitionIndex"]): part["ErrorCode"]
-        for topic in topics or ()
+def _parts(
+    request: _Values, answered: Iterable[_Values] | None, name: str = "Name"
+) -> Iterator[tuple[str, int | None, _Values]]:
+    """Yield each partition of a request: its topic and number, its error code, its values.
+
+    ``answered`` are the topics of the response. The field ``name`` has the topic's name; newer
+    versions of some messages have its id alone.
+    """
+
+    def named(topic: _Values) -> str:
+        return topic.get(name) or topic_id_text(topic.get("TopicId") or b"") or ""
+
+    codes = {
+        (named(topic), part["PartitionIndex"]): part["ErrorCode"]
+        for topic in answered or ()
         for part in topic["Partitions"]
     }
+    for topic in request["Topics"]:
+        for part in topic["Partitions"]:
+            place = named(topic), part["PartitionIndex"]
+            yield "{}-{}".format(*place), codes.get(place), part
 
 
 # -- topics ---------------------------------------------------------------------------------------
@@ -309,31 +325,18 @@ def _create_partitions(request: _Values, answer: _Values) -> Iterator[Change]:
 
 
 def _delete_records(request: _Values, answer: _Values) -> Iterator[Change]:
-    codes = _partition_codes(answer.get("Topics"), "Name")
-    for topic in request["Topics"]:
-        for part in topic["Partitions"]:
-            place = (topic["Name"], part["PartitionIndex"])
-            offset = None if part["Offset"] < 0 else part["Offset"]
-            yield _change(
-                ("delete", "records"), "{}-{}".format(*place), codes.get(place), "before", offset
-            )
+    for place, code, part in _parts(request, answer.get("Topics")):
+        offset = None if part["Offset"] < 0 else part["Offset"]
+        yield _change(("delete", "records"), place, code, "before", offset)
 
 
 def _reassign(request: _Values, answer: _Values) -> Iterator[Change]:
-    codes = _partition_codes(answer.get("Responses"), "Name")
-    for topic in request["Topics"]:
-        for part in topic["Partitions"]:
-            place, replicas = (topic["Name"], part["PartitionIndex"]), part["Replicas"]
-            # Without replicas, a reassignment that goes on is cancelled.
-            action = "cancel" if replicas is None else "alter"
-            value = None if replicas is None else ",".join(map(str, replicas))
-            yield _change(
-                (action, "reassignment"),
-                "{}-{}".format(*place),
-                codes.get(place),
-                "replicas",
-                value,
-            )
+    for place, code, part in _parts(request, answer.get("Responses")):
+        replicas = part["Replicas"]
+        # Without replicas, a reassignment that goes on is cancelled.
+        action = "cancel" if replicas is None else "alter"
+        value = None if replicas is None else ",".join(map(str, replicas))
+        yield _change((action, "reassignment"), place, code, "replicas", value)
 
 
 def _elect(request: _Values, answer: _Values) -> Iterator[Change]:
@@ -398,13 +401,14 @@ def _entity(entry: _Values) -> str:
 
 def _alter_users(request: _Values, answer: _Values) -> Iterator[Change]:
     codes = _codes(answer.get("Results"), "User")
-    for user in request["Deletions"]:
-        mechanism = str(_MECHANISMS.get(user["Mechanism"], user["Mechanism"]))
-        yield _change(("delete", "user"), user["Name"], codes.get(user["Name"]), mechanism)
-    for user in request["Upsertions"]:
-        mechanism = str(_MECHANISMS.get(user["Mechanism"], user["Mechanism"]))
-        value = f"{user['Iterations']} iterations"
-        yield _change(("set", "user"), user["Name"], codes.get(user["Name"]), mechanism, value)
+    for action, users in (("delete", request["Deletions"]), ("set", request["Upsertions"])):
+        for user in users:
+            name, mechanism = (
+                user["Name"],
+                str(_MECHANISMS.get(user["Mechanism"], user["Mechanism"])),
+            )
+            value = f"{user['Iterations']} iterations" if action == "set" else None
+            yield _change((action, "user"), name, codes.get(name), mechanism, value)
 
 
 def _create_acls(request: _Values, answer: _Values) -> Iterator[Change]:
@@ -429,19 +433,19 @@ def _delete_acls(request: _Values, answer: _Values) -> Iterator[Change]:
 
 def _acl_change(action: str, acl: _Values, pattern: int, code: int | None) -> Change:
     """Return the change of an ACL; in a filter, what may have any value is *."""
-
-    def named(names: Mapping[int, str], number: int) -> object:
-        return names.get(number, number)
-
-    kind, permission = (
-        named(_ACL_RESOURCES, acl["ResourceType"]),
-        named(_PERMISSIONS, acl["PermissionType"]),
+    kind, permission, operation, matched = (
+        names.get(number, number)
+        for names, number in (
+            (_ACL_RESOURCES, acl["ResourceType"]),
+            (_PERMISSIONS, acl["PermissionType"]),
+            (_ACL_OPERATIONS, acl["Operation"]),
+            (_PATTERNS, pattern),
+        )
     )
     name = "*" if acl["ResourceName"] is None else acl["ResourceName"]
     who = acl["Principal"] or "*"
-    operation = named(_ACL_OPERATIONS, acl["Operation"])
     setting = f"{who} {operation} from {acl['Host'] or '*'}"
-    resource = f"{kind} {name} ({named(_PATTERNS, pattern)})"
+    resource = f"{kind} {name} ({matched})"
     return _change((action, "acl"), resource, code, setting, permission)
 
 
@@ -454,19 +458,11 @@ def _create_token(request: _Values, answer: _Values) -> Iterator[Change]:
     yield _change(("create", "delegation_token"), owner, answer.get("ErrorCode"), "id", token)
 
 
-def _renew_token(_: _Values, answer: _Values) -> Iterator[Change]:
-    yield _token_change("renew", answer)
-
-
-def _expire_token(_: _Values, answer: _Values) -> Iterator[Change]:
-    yield _token_change("expire", answer)
-
-
-def _token_change(action: str, answer: _Values) -> Change:
+def _token_expiry(action: str, _: _Values, answer: _Values) -> Iterator[Change]:
     expiry_ms = None if answer.get("ErrorCode") else answer.get("ExpiryTimestampMs")
     what = (action, "delegation_token")
     # Requests name a token by its HMAC, with which anyone could use it.
-    return _change(what, None, answer.get("ErrorCode"), "expiry_ms", expiry_ms)
+    yield _change(what, None, answer.get("ErrorCode"), "expiry_ms", expiry_ms)
 
 
 # -- groups ---------------------------------------------------------------------------------------
@@ -479,22 +475,13 @@ def _delete_groups(request: _Values, answer: _Values) -> Iterator[Change]:
 
 
 def _delete_offsets(request: _Values, answer: _Values) -> Iterator[Change]:
-    codes = _partition_codes(answer.get("Topics"), "Name")
-    for topic in request["Topics"]:
-        for part in topic["Partitions"]:
-            place = (topic["Name"], part["PartitionIndex"])
-            setting = "{}-{}".format(*place)
-            yield _change(("delete", "offsets"), request["GroupId"], codes.get(place), setting)
+    for place, code, _ in _parts(request, answer.get("Topics")):
+        yield _change(("delete", "offsets"), request["GroupId"], code, place)
 
 
 def _alter_share_offsets(request: _Values, answer: _Values) -> Iterator[Change]:
-    codes = _partition_codes(answer.get("Responses"), "TopicName")
-    for topic in request["Topics"]:
-        for part in topic["Partitions"]:
-            place = (topic["TopicName"], part["PartitionIndex"])
-            setting = "{}-{}".format(*place)
-            what, offset = ("set", "offsets"), part["StartOffset"]
-            yield _change(what, request["GroupId"], codes.get(place), setting, offset)
+    for place, code, part in _parts(request, answer.get("Responses"), "TopicName"):
+        yield _change(("set", "offsets"), request["GroupId"], code, place, part["StartOffset"])
 
 
 def _delete_share_offsets(request: _Values, answer: _Values) -> Iterator[Change]:
@@ -526,46 +513,27 @@ def _elect_controller(request: _Values, answer: _Values) -> Iterator[Change]:
 
 
 def _alter_in_sync(request: _Values, answer: _Values) -> Iterator[Change]:
-    codes = {
-        (_topic(topic), part["PartitionIndex"]): part["ErrorCode"]
-        for topic in answer.get("Topics") or ()
-        for part in topic["Partitions"]
-    }
-    for topic in request["Topics"]:
-        for part in topic["Partitions"]:
-            place = (_topic(topic), part["PartitionIndex"])
-            brokers = part.get("NewIsr") or [
-                each["BrokerId"] for each in part.get("NewIsrWithEpochs") or ()
-            ]
-            value = ",".join(map(str, sorted(brokers)))
-            what, resource = ("set", IN_SYNC), "{}-{}".format(*place)
-            yield _change(what, resource, codes.get(place), "brokers", value)
+    for place, code, part in _parts(request, answer.get("Topics"), "TopicName"):
+        brokers = part.get("NewIsr") or [
+            each["BrokerId"] for each in part.get("NewIsrWithEpochs") or ()
+        ]
+        value = ",".join(map(str, sorted(brokers)))
+        yield _change(("set", IN_SYNC), place, code, "brokers", value)
 
 
-def _topic(topic: _Values) -> str:
-    """Return the name of a topic; its id in newer versions, which have no name."""
-    return topic.get("TopicName") or topic_id_text(topic.get("TopicId") or b"") or ""
+def _register(
+    resource_type: str, field: str, request: _Values, answer: _Values
+) -> Iterator[Change]:
+    what, name, code = ("register", resource_type), request[field], answer.get("ErrorCode")
+    yield _change(what, name, code, "listeners", _listeners(request))
+    if request.get("Rack") is not None:
+        yield _change(what, name, code, "rack", request["Rack"])
 
 
-def _register_broker(request: _Values, answer: _Values) -> Iterator[Change]:
-    what, broker, code = ("register", "broker"), request["BrokerId"], answer.get("ErrorCode")
-    yield _change(what, broker, code, "listeners", _listeners(request))
-    if request["Rack"] is not None:
-        yield _change(what, broker, code, "rack", request["Rack"])
-
-
-def _unregister_broker(request: _Values, answer: _Values) -> Iterator[Change]:
-    yield _change(("unregister", "broker"), request["BrokerId"], answer.get("ErrorCode"))
-
-
-def _add_voter(request: _Values, answer: _Values) -> Iterator[Change]:
-    code = answer.get("ErrorCode")
-    what, listeners = ("register", "raft_voter"), _listeners(request)
-    yield _change(what, request["VoterId"], code, "listeners", listeners)
-
-
-def _remove_voter(request: _Values, answer: _Values) -> Iterator[Change]:
-    yield _change(("unregister", "raft_voter"), request["VoterId"], answer.get("ErrorCode"))
+def _unregister(
+    resource_type: str, field: str, request: _Values, answer: _Values
+) -> Iterator[Change]:
+    yield _change(("unregister", resource_type), request[field], answer.get("ErrorCode"))
 
 
 def _listeners(request: _Values) -> str:
@@ -585,8 +553,8 @@ _READERS: dict[int, Callable[[_Values, _Values], Iterator[Change]]] = {
     33: _alter_configs,
     37: _create_partitions,
     38: _create_token,
-    39: _renew_token,
-    40: _expire_token,
+    39: partial(_token_expiry, "renew"),
+    40: partial(_token_expiry, "expire"),
     42: _delete_groups,
     43: _elect,
     44: _alter_configs,
@@ -597,10 +565,10 @@ _READERS: dict[int, Callable[[_Values, _Values], Iterator[Change]]] = {
     53: _elect_controller,
     56: _alter_in_sync,
     57: _update_features,
-    62: _register_broker,
-    64: _unregister_broker,
-    80: _add_voter,
-    81: _remove_voter,
+    62: partial(_register, "broker", "BrokerId"),
+    64: partial(_unregister, "broker", "BrokerId"),
+    80: partial(_register, "raft_voter", "VoterId"),
+    81: partial(_unregister, "raft_voter", "VoterId"),
     91: _alter_share_offsets,
     92: _delete_share_offsets,
 }

@@ -18,6 +18,7 @@ from tests.support import rows as sample_rows
 from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.disorder import altered
 from tests.support.packets import START_NS, Packet, make_batch, segment
+from tests.support.row_blocks import matches
 from tests.support.watched import watch
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def matched_and_recorded(
     matched = [
         row
         for row in kanalyze.requests(source)
-        if any(row_filter.matches(row) for row_filter in FILTERS)
+        if any(matches(row_filter, row) for row_filter in FILTERS)
     ]
     assert (recorder.rows, recorder.late_rows) == (len(matched), 0)
     ports = {row.broker_port for row in matched}

@@ -23,7 +23,7 @@ from kanalyze.render.html.findings import findings_html
 from kanalyze.render.html.model import model_of
 from kanalyze.render.html.tables import TABLES
 from kanalyze.render.json import summary_json
-from tests.queries.test_json_schema import violations
+from tests.docs.test_json_schema import violations
 from tests.queries.test_page import crowd, many_rows
 from tests.support import rows as sample_rows
 from tests.support.captures import NAMES, analysis, often, path

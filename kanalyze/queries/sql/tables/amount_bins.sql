@@ -12,16 +12,14 @@ WITH latencies AS (
         broker_port,
         is_request,
         has_waited,
-        latency_bin,
+        latency_bin AS bin,
         count(*) AS many,
         min(latency_ns) AS lowest,
         max(latency_ns) AS highest,
         sum(latency_ns) AS total
     FROM measured
     WHERE latency_ns IS NOT NULL
-    GROUP BY
-        wire, api_key, api_name, client_id, broker_ip, broker_port, is_request, has_waited,
-        latency_bin
+    GROUP BY ALL
 ),
 -- Identical lists first: to look into a list takes longer than to compare it with others.
 topic_lists AS (
@@ -34,20 +32,14 @@ topic_lists AS (
             )
         ) AS topics,
         api_name,
-        latency_bin,
+        latency_bin AS bin,
         count(*) AS many,
         min(latency_ns) AS lowest,
         max(latency_ns) AS highest,
         sum(latency_ns) AS total
     FROM measured
     WHERE is_record_api(api_name) AND NOT has_waited AND latency_ns IS NOT NULL
-    GROUP BY topics, api_name, latency_bin
-),
-topics AS (
-    SELECT
-        *,
-        unnest(list_distinct(topics)) AS named
-    FROM topic_lists
+    GROUP BY ALL
 ),
 batches AS (
     SELECT
@@ -65,120 +57,57 @@ SELECT
     wire AS key_1,
     CAST(api_key AS VARCHAR) AS key_2,
     api_name AS key_3,
-    latency_bin AS bin,
+    bin,
     CAST(sum(many) AS BIGINT) AS many,
     min(lowest) AS lowest,
     max(highest) AS highest,
     sum(total) AS total
 FROM latencies
-GROUP BY wire, api_key, api_name, has_waited, latency_bin
+GROUP BY wire, api_key, api_name, has_waited, bin
 UNION ALL
 SELECT
-    'broker' AS subject,
-    'latency_ns' AS measure,
-    has_waited AS waited,
-    broker_ip AS key_1,
-    CAST(broker_port AS VARCHAR) AS key_2,
-    NULL AS key_3,
-    latency_bin AS bin,
-    CAST(sum(many) AS BIGINT) AS many,
-    min(lowest) AS lowest,
-    max(highest) AS highest,
-    sum(total) AS total
+    'broker', 'latency_ns', has_waited, broker_ip, CAST(broker_port AS VARCHAR), NULL, bin,
+    CAST(sum(many) AS BIGINT), min(lowest), max(highest), sum(total)
 FROM latencies
-GROUP BY broker_ip, broker_port, has_waited, latency_bin
+GROUP BY broker_ip, broker_port, has_waited, bin
 UNION ALL
 SELECT
-    'client' AS subject,
-    'latency_ns' AS measure,
-    has_waited AS waited,
-    client_id AS key_1,
-    NULL AS key_2,
-    NULL AS key_3,
-    latency_bin AS bin,
-    CAST(sum(many) AS BIGINT) AS many,
-    min(lowest) AS lowest,
-    max(highest) AS highest,
-    sum(total) AS total
+    'client', 'latency_ns', has_waited, client_id, NULL, NULL, bin,
+    CAST(sum(many) AS BIGINT), min(lowest), max(highest), sum(total)
 FROM latencies
 WHERE is_request
-GROUP BY client_id, has_waited, latency_bin
+GROUP BY client_id, has_waited, bin
 UNION ALL
 SELECT
-    'client_api' AS subject,
-    'latency_ns' AS measure,
-    has_waited AS waited,
-    client_id AS key_1,
-    api_name AS key_2,
-    NULL AS key_3,
-    latency_bin AS bin,
-    CAST(sum(many) AS BIGINT) AS many,
-    min(lowest) AS lowest,
-    max(highest) AS highest,
-    sum(total) AS total
+    'client_api', 'latency_ns', has_waited, client_id, api_name, NULL, bin,
+    CAST(sum(many) AS BIGINT), min(lowest), max(highest), sum(total)
 FROM latencies
 WHERE is_request
-GROUP BY client_id, api_name, has_waited, latency_bin
+GROUP BY client_id, api_name, has_waited, bin
 UNION ALL
 SELECT
-    'topic' AS subject,
-    'latency_ns' AS measure,
-    false AS waited,
-    topics.named.topic AS key_1,
-    topics.named.topic_id AS key_2,
-    api_name AS key_3,
-    latency_bin AS bin,
-    CAST(sum(many) AS BIGINT) AS many,
-    min(lowest) AS lowest,
-    max(highest) AS highest,
-    sum(total) AS total
-FROM topics
-GROUP BY topics.named.topic, topics.named.topic_id, api_name, latency_bin
+    'topic', 'latency_ns', false, named.topic, named.topic_id, api_name, bin,
+    CAST(sum(many) AS BIGINT), min(lowest), max(highest), sum(total)
+FROM (SELECT *, unnest(list_distinct(topics)) AS named FROM topic_lists) AS topics
+GROUP BY named.topic, named.topic_id, api_name, bin
 UNION ALL
 SELECT
-    'api' AS subject,
-    'total_time_ns' AS measure,
-    has_waited AS waited,
-    wire AS key_1,
-    CAST(api_key AS VARCHAR) AS key_2,
-    api_name AS key_3,
-    total_time_bin AS bin,
-    count(*) AS many,
-    min(total_time_ns) AS lowest,
-    max(total_time_ns) AS highest,
-    sum(total_time_ns) AS total
+    'api', 'total_time_ns', has_waited, wire, CAST(api_key AS VARCHAR), api_name, total_time_bin,
+    count(*), min(total_time_ns), max(total_time_ns), sum(total_time_ns)
 FROM measured
 WHERE total_time_ns IS NOT NULL
 GROUP BY wire, api_key, api_name, has_waited, total_time_bin
 UNION ALL
 SELECT
-    'codec' AS subject,
-    'record_bytes' AS measure,
-    false AS waited,
-    client_id AS key_1,
-    codec AS key_2,
-    NULL AS key_3,
-    amount_bin(record_bytes) AS bin,
-    count(*) AS many,
-    min(record_bytes) AS lowest,
-    max(record_bytes) AS highest,
-    sum(record_bytes) AS total
+    'codec', 'record_bytes', false, client_id, codec, NULL, amount_bin(record_bytes),
+    count(*), min(record_bytes), max(record_bytes), sum(record_bytes)
 FROM batches
 WHERE record_bytes IS NOT NULL
 GROUP BY client_id, codec, amount_bin(record_bytes)
 UNION ALL
 SELECT
-    'codec' AS subject,
-    'record_count' AS measure,
-    false AS waited,
-    client_id AS key_1,
-    codec AS key_2,
-    NULL AS key_3,
-    amount_bin(record_count) AS bin,
-    count(*) AS many,
-    min(record_count) AS lowest,
-    max(record_count) AS highest,
-    sum(record_count) AS total
+    'codec', 'record_count', false, client_id, codec, NULL, amount_bin(record_count),
+    count(*), min(record_count), max(record_count), sum(record_count)
 FROM batches
 WHERE record_count IS NOT NULL
 GROUP BY client_id, codec, amount_bin(record_count)

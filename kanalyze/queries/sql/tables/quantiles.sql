@@ -11,18 +11,7 @@
 --
 -- Amounts are counted in the bins of `amount_bin`. Quantiles are those of `bin_quantile`: exact for
 -- few amounts, and within 0.4 % otherwise.
-WITH ranked AS (
-    SELECT
-        *,
-        CAST(sum(many) OVER (
-            PARTITION BY subject, measure, waited, key_1, key_2, key_3 ORDER BY bin
-        ) AS BIGINT) AS up_to,
-        CAST(sum(many) OVER (
-            PARTITION BY subject, measure, waited, key_1, key_2, key_3
-        ) AS BIGINT) AS of_all
-    FROM amount_bins
-),
-moments AS (
+WITH spans AS (
     SELECT
         moment_bins.start_ns // bucket_ns * bucket_ns AS start_ns,
         bin,
@@ -34,21 +23,29 @@ moments AS (
     CROSS JOIN time_buckets
     GROUP BY moment_bins.start_ns // bucket_ns * bucket_ns, bin
 ),
--- By themselves: these are nearly as many lines as requests, and ranking them by one number takes a
--- fifth of the time.
-ranked_moments AS (
+ranked AS (
     SELECT
-        *,
-        CAST(sum(many) OVER (PARTITION BY start_ns ORDER BY bin) AS BIGINT) AS up_to,
-        CAST(sum(many) OVER (PARTITION BY start_ns) AS BIGINT) AS of_all
-    FROM moments
+        subject, measure, waited, key_1, key_2, key_3, NULL AS start_ns, many, lowest, highest, total,
+        CAST(sum(many) OVER (of_key ORDER BY bin) AS BIGINT) AS up_to,
+        CAST(sum(many) OVER of_key AS BIGINT) AS of_all
+    FROM amount_bins
+    WINDOW of_key AS (PARTITION BY subject, measure, waited, key_1, key_2, key_3)
+    UNION ALL
+    -- By themselves: these are nearly as many lines as requests, and ranking them by one number takes
+    -- a fifth of the time.
+    SELECT
+        'time', 'latency_ns', false, NULL, NULL, NULL, start_ns, many, lowest, highest, total,
+        CAST(sum(many) OVER (of_span ORDER BY bin) AS BIGINT),
+        CAST(sum(many) OVER of_span AS BIGINT)
+    FROM spans
+    WINDOW of_span AS (PARTITION BY start_ns)
 ),
 summed AS (
     SELECT
         subject,
         measure,
         waited,
-        key_1,
+        coalesce(key_1, CAST(start_ns AS VARCHAR)) AS key_1,
         key_2,
         key_3,
         CAST(sum(many) AS BIGINT) AS count,
@@ -59,24 +56,7 @@ summed AS (
         max(highest) AS max,
         CAST(sum(total) // sum(many) AS BIGINT) AS mean
     FROM ranked
-    GROUP BY subject, measure, waited, key_1, key_2, key_3
-    UNION ALL
-    SELECT
-        'time' AS subject,
-        'latency_ns' AS measure,
-        false AS waited,
-        CAST(start_ns AS VARCHAR) AS key_1,
-        NULL AS key_2,
-        NULL AS key_3,
-        CAST(sum(many) AS BIGINT) AS count,
-        min(lowest) AS min,
-        bin_quantile(50, many, up_to, of_all, lowest, highest) AS p50,
-        bin_quantile(90, many, up_to, of_all, lowest, highest) AS p90,
-        bin_quantile(99, many, up_to, of_all, lowest, highest) AS p99,
-        max(highest) AS max,
-        CAST(sum(total) // sum(many) AS BIGINT) AS mean
-    FROM ranked_moments
-    GROUP BY start_ns
+    GROUP BY subject, measure, waited, key_1, key_2, key_3, start_ns
 )
 SELECT
     *,

@@ -1,6 +1,6 @@
 """JSON Schemas (draft 2020-12) of what kanalyze writes: reports, findings, comparisons, rows.
 
-In: the declarations in :mod:`kanalyze.spec`, and the columns of the tables. Out: :data:`SCHEMAS`,
+In: the declarations in :mod:`kanalyze.spec` and beside this module. Out: :data:`SCHEMAS`,
 which ``tools/sample_reports.py`` writes to ``docs/schema/``.
 
 Every object is closed: a field without a description makes it invalid. Lines of
@@ -13,12 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.spec.columns import TYPES, with_times
-from kanalyze.spec.comparison import comparison_fields, comparison_parts
 from kanalyze.spec.fields import JsonField
-from kanalyze.spec.report import FINDING, LATENCY_SUMMARY, report_fields
+from kanalyze.spec.report import LATENCY_SUMMARY
 from kanalyze.spec.rows.records import columns_of_records
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.spec.rows.tables import SQL_TABLES, TABLES
+from tools.comparison_fields import comparison_fields, comparison_parts
+from tools.report_fields import FINDING, report_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,12 +13,12 @@ from kanalyze.api.inputs import make_filter
 from kanalyze.api.tables import fill
 from kanalyze.cli.main import main
 from kanalyze.queries.database import Database
-from kanalyze.queries.json_schema import SCHEMAS
 from kanalyze.render.json import summary_json
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.tables import ALWAYS, SQL_TABLES, TABLES
 from kanalyze.tables.names import AddressNames
 from tests.support.captures import FOLDER, ROOT, often, path, truth
+from tools.json_schema import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

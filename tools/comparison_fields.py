@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.spec.fields import fields_of
-from kanalyze.spec.report import FINDING, SHARED
+from tools.report_fields import FINDING, MORE_SHARED
 
 if TYPE_CHECKING:
     from kanalyze.spec.fields import JsonField
@@ -18,7 +18,7 @@ __all__ = ["comparison_fields", "comparison_parts"]
 _NO_INTERVAL = "not tested, or may be chance, or too few bootstrap samples have the figure"
 _PER_REQUEST = "there are no requests, or it is unknown"
 _SHARED = {
-    **SHARED,
+    **MORE_SHARED,
     "identity": """
         by text(api|client|topic|broker) what the requests have in common
         api text the API, with the protocol if it is kafka-0.7
