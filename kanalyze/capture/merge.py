@@ -37,20 +37,6 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.reader import CaptureReader, NewBuffer
 
-__all__ = [
-    "UNKNOWN_CAPTURE",
-    "BatchMerger",
-    "MergeInput",
-    "MergedBatch",
-    "MergedCaptures",
-    "OpenCapture",
-    "PacketIndex",
-    "PacketLocations",
-    "PacketRun",
-    "PacketRuns",
-    "first_packets",
-]
-
 MAX_RUNS: Final = 1_000_000
 UNKNOWN_CAPTURE: Final = "(unknown)"
 """Name of the capture of a packet whose run was dropped."""

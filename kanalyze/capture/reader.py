@@ -36,16 +36,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.stores import Stores
     from kanalyze.model.packets import PacketBatch
 
-__all__ = [
-    "DEFAULT_BUFFER_BYTES",
-    "CaptureReader",
-    "DamagedCaptureError",
-    "NotACaptureError",
-    "is_capture",
-    "open_capture",
-    "own_buffer",
-]
-
 DEFAULT_BUFFER_BYTES: Final = 8 << 20
 MIN_BUFFER_BYTES: Final = 64
 """Least size of a buffer: the headers at the beginning of a file fit."""

@@ -38,17 +38,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.source import ByteSource, FileSource
     from kanalyze.capture.io.stores import Stores
 
-__all__ = [
-    "MIN_SPLIT_BYTES",
-    "Split",
-    "SplitCheck",
-    "SplitEnds",
-    "SplitReader",
-    "check_splits",
-    "open_split",
-    "plan_splits",
-]
-
 MIN_SPLIT_BYTES: Final = CHAIN_BYTES
 """To find the beginning of a smaller split, most of it would be read."""
 _BEYOND_BYTES: Final = 64 << 10

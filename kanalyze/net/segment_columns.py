@@ -9,19 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-__all__ = [
-    "ACK",
-    "ALL_CONNECTIONS",
-    "COLUMN_NAMES",
-    "FIN",
-    "RST",
-    "SYN",
-    "SegmentColumns",
-    "Shard",
-    "column_bytes",
-    "columns_in",
-]
-
 FIN: Final = 0x01
 SYN: Final = 0x02
 RST: Final = 0x04

@@ -17,22 +17,6 @@ from kanalyze.model.anomalies import Anomaly, AnomalyKind
 if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
 
-__all__ = [
-    "BEGIN_BYTES",
-    "MAX_PACKETS",
-    "MAX_RECORD_BYTES",
-    "PCAPNG_BYTE_ORDERS",
-    "PCAPNG_MAGIC",
-    "PCAP_MAGICS",
-    "STANDARD_SNAP_BYTES",
-    "CaptureParser",
-    "Parsed",
-    "PcapVariant",
-    "begins_capture",
-    "corrupt",
-    "is_capture_magic",
-]
-
 
 class PcapVariant(NamedTuple):
     """A layout of pcap files."""

@@ -41,8 +41,6 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from array import array
 
-__all__ = ["CHAIN_BYTES", "Boundary", "PcapParser", "find_boundary"]
-
 _LINK_TYPE_MASK: Final = 0xFFFF
 """The bits above the link type are the length of the frame check sequence and flags. Packets may
 end with such a sequence: it is after the end that the IP header gives, and is not read."""

@@ -27,8 +27,6 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
 
-__all__ = ["PcapngParser"]
-
 _MIN_BLOCK_BYTES: Final = 12
 _MIN_SECTION_BYTES: Final = 28
 

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.live.packet_socket import MessageFeed, PacketSocket, RingFeed
     from kanalyze.model.packets import PacketBatch
 
-__all__ = [
-    "DEFAULT_BUFFER_BYTES",
-    "DEFAULT_GATHER_S",
-    "BpfFeed",
-    "BpfSocket",
-    "InterfaceState",
-    "LiveCapture",
-    "bpf_packets",
-]
-
 
 class BpfSocket:
     """scapy's listening socket; raises :class:`CaptureError` if it cannot be opened."""

@@ -46,19 +46,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.live.kernel_filter import Instruction
     from kanalyze.model.packets import PacketBatch
 
-__all__ = [
-    "ADDRESS_BYTES",
-    "HEADROOM_BYTES",
-    "SOL_PACKET",
-    "BlockRing",
-    "InterfaceState",
-    "MessageFeed",
-    "PacketSocket",
-    "RingFeed",
-    "RingLayout",
-    "open_ring",
-]
-
 SOL_PACKET: Final = 263
 HEADROOM_BYTES: Final = 24
 """Free bytes before each packet, for a header that the kernel removed."""
