@@ -36,6 +36,21 @@ cdef inline int copy_bytes(const unsigned char[::1] data, Py_ssize_t begin, unsi
     return 0
 
 
+cdef inline int put_bytes(bytes content, unsigned char[::1] to, Py_ssize_t at,
+    Py_ssize_t count) except -1:
+    if count > 0:
+        if at < 0 or count > len(content) or count > to.shape[0] - at:
+            raise IndexError("bytes that are not there")
+        memcpy(&to[0] + at, <const char*>content, count)
+    return 0
+
+
+cdef inline bytes bytes_in(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t size):
+    if begin < 0 or size > data.shape[0] - begin:
+        raise IndexError("bytes that are not there")
+    return (<const char*>&data[0] + begin)[:size] if size > 0 else b""
+
+
 cdef inline int fill_bytes(unsigned char[::1] to, Py_ssize_t at, Py_ssize_t count,
     int byte) except -1:
     if count > 0:

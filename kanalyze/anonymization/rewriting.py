@@ -64,6 +64,16 @@ if not cython.compiled:
                 raise IndexError("bytes that are not there")
             to[at : at + count] = data[begin : begin + count]
 
+    def put_bytes(content: bytes, to: bytearray | memoryview, at: int, count: int) -> None:
+        """Write the first bytes of ``content``; compiled, it makes no memoryview of them."""
+        copy_bytes(content, 0, to, at, count)
+
+    def bytes_in(data: bytes | bytearray | memoryview, begin: int, size: int) -> bytes:
+        """Return a copy of some bytes; IndexError if ``data`` lacks some."""
+        if begin < 0 or size > len(data) - begin:
+            raise IndexError("bytes that are not there")
+        return bytes(data[begin : begin + size])
+
     def fill_bytes(to: bytearray | memoryview, at: int, count: int, byte: int) -> None:
         """Write the same byte ``count`` times, 0 or fewer for none; IndexError as above."""
         if count > 0:
@@ -1067,7 +1077,7 @@ class PacketBytes:
     def put(self, at: int, content: bytes) -> None:
         """Write bytes of the packet."""
         count = min(len(content), self._size - at)
-        copy_bytes(content, 0, self._to, self._out_at + at, count)
+        put_bytes(content, self._to, self._out_at + at, count)
 
     def copy(self, begin: int, end: int) -> None:
         """Keep bytes of the packet."""
@@ -1077,7 +1087,7 @@ class PacketBytes:
     def _bytes(self, at: int, size: int) -> bytes:
         if at + size > self._size:
             raise IndexError
-        return bytes(self._buffer[self.begin_at + at : self.begin_at + at + size])
+        return bytes_in(self._from, self.begin_at + at, size)
 
     def _byte(self, at: int) -> int:
         if at >= self._size:
