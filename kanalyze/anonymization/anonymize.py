@@ -24,7 +24,7 @@ from itertools import cycle
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
-from kanalyze.anonymization.check import EncryptedCaptures, OutputCheck
+from kanalyze.anonymization.check import OutputCheck
 from kanalyze.anonymization.messages import MessageAnonymizer
 from kanalyze.anonymization.packets import PacketAnonymizer
 from kanalyze.anonymization.stand_ins import StandIns, new_key
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from kanalyze.export.files import OutputFile
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.runtime.settings import CaptureInput
-
-__all__ = ["Anonymization", "Anonymized", "key_of"]
 
 _T = TypeVar("_T")
 _NOTHING: Final = Projection.of()
@@ -218,7 +216,7 @@ class Anonymization:
         )
         wire_bytes = 0
         with self._opened() as captures:
-            for batch, events in self._stages(shard).run(EncryptedCaptures(captures)):
+            for batch, events in self._stages(shard).run(captures):
                 with no_collection():
                     collection.add(events)
                 if isinstance(batch, PacketBatch):
@@ -229,6 +227,7 @@ class Anonymization:
     def _opened(self) -> MergedCaptures:
         captures = self._inputs.open_again()
         assert captures is not None
+        captures.description.takes_secrets = False  # what is encrypted stays so, and is blanked
         return captures
 
     def _stages(self, shard: Shard) -> Stages:

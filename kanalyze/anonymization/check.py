@@ -39,14 +39,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.capture.merge import MergeInput
-    from kanalyze.runtime.stages import Captures
     from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.columns.block import ColumnValues, RowBlock
-
-__all__ = ["EncryptedCaptures", "OutputCheck"]
-
 
 _KAFKA: Final = "kafka"
 _OUR_WORDS: Final = frozenset(
@@ -69,8 +65,6 @@ _OF_SNAPPED: Final = frozenset(
 _SNAPPED_KINDS: Final = frozenset((AnomalyKind.SNAPPED_BYTES, AnomalyKind.MISSING_BYTES))
 _BLANKED_KINDS: Final = frozenset((AnomalyKind.TLS_ON_PLAINTEXT_PORT, AnomalyKind.KEYS_MISSING))
 """Anomalies of TLS, which is blank."""
-_MANY_ROWS: Final = 1 << 15
-"""So many rows are looked at together."""
 _MAX_UNMATCHED: Final = 1 << 18
 """Rows without a partner, after which reading ends: most of the rest would have none either."""
 _MAX_NAMED: Final = 3
@@ -217,49 +211,29 @@ class _Unmatched:
     """Rows of a table of which one of the two captures has more than the other."""
 
     def __init__(self) -> None:
-        self._hashes = np.empty(0, np.uint64)
-        self._counts = np.empty(0, np.int64)
-        """How many more of equal rows the originals have; fewer if negative."""
-        self._connections = np.empty(0, np.int64)
-        self._added: list[tuple[int, NDArray[np.uint64], NDArray[np.int64]]] = []
-        self._added_rows = 0
+        self._more: dict[int, tuple[int, int]] = {}
+        """By hash: how many more of equal rows the originals have, fewer if negative; and the
+        connection of one that there are more of."""
 
     def __len__(self) -> int:
-        """Return how many different rows were without a partner when that was last looked at."""
-        return len(self._hashes)
+        """Return how many different rows are without a partner."""
+        return len(self._more)
 
     def add(self, sign: int, hashes: NDArray[np.uint64], connections: NDArray[np.int64]) -> None:
         """Add rows of one of the two."""
-        self._added.append((sign, hashes, connections))
-        self._added_rows += len(hashes)
-        if self._added_rows > max(_MANY_ROWS, len(self)):
-            self._match()
+        more = self._more
+        for hash_, connection in zip(hashes.tolist(), connections.tolist(), strict=True):
+            count, known = more.pop(hash_, (0, connection))
+            count += sign
+            if count:
+                more[hash_] = count, connection if count * sign > 0 else known
 
     def by_connection(self, sign: int) -> Counter[int]:
         """Return how many rows one of the two has more, by connection."""
-        self._match()
         counts: Counter[int] = Counter()
-        is_more = self._counts * sign > 0
-        pairs = zip(self._connections[is_more].tolist(), self._counts[is_more], strict=True)
-        for connection, count in pairs:
-            counts[connection] += abs(int(count))
-        return counts
-
-    def _match(self) -> None:
-        added, self._added, self._added_rows = self._added, [], 0
-        hashes = np.concatenate([self._hashes, *(each for _, each, _ in added)])
-        signs = [np.full(len(each), sign, np.int64) for sign, each, _ in added]
-        counts = np.concatenate([self._counts, *signs])
-        connections = np.concatenate([self._connections, *(each for _, _, each in added)])
-        _, rows = np.unique(hashes, return_inverse=True)
-        # Weights are floating-point numbers, which are exact up to 2^53 rows.
-        more = np.bincount(rows, weights=counts).astype(np.int64)
-        # Of equal rows, one that there are more of tells the connection.
-        has_more = np.flatnonzero(np.sign(counts) * np.sign(more[rows]) > 0)
-        _, first = np.unique(rows[has_more], return_index=True)
-        kept = has_more[first]
-        self._hashes, self._connections = hashes[kept], connections[kept]
-        self._counts = more[rows[kept]]
+        for count, connection in self._more.values():
+            counts[connection] += max(count * sign, 0)
+        return +counts
 
 
 class _SideReader:
@@ -288,8 +262,8 @@ class _SideReader:
     def rows(self) -> Iterator[HashedRows]:
         """Yield the rows of all tables."""
         with MergedCaptures(self._inputs) as captures:
-            source = EncryptedCaptures(captures)
-            analysis = Analysis((), source=source, shard=self._shard, **self._settings)
+            captures.description.takes_secrets = False
+            analysis = Analysis((), source=captures, shard=self._shard, **self._settings)
             for rows in analysis.table_rows():
                 self._read_bytes = captures.progress[0]
                 for block in rows.requests:
@@ -421,32 +395,3 @@ def _texts(values: ColumnValues) -> list[str | None]:
     assert isinstance(values, Words)
     codes, words = words_in_use(values)
     return list(map([*words, None].__getitem__, codes))
-
-
-class EncryptedCaptures:
-    """Reads captures as :class:`~kanalyze.runtime.stages.Captures` does."""
-
-    description = None
-
-    def __init__(self, captures: Captures) -> None:
-        self._captures = captures
-        self.anomalies = captures.anomalies
-        self.can_be_read_again = captures.can_be_read_again
-        self.batches = captures.batches
-        self.locate = captures.locate
-        self.runs_between = captures.runs_between
-
-    @property
-    def names(self) -> list[str]:
-        """The captures opened so far."""
-        return self._captures.names
-
-    @property
-    def dropped_packets(self) -> int | None:
-        """Number of packets that the capturing machines dropped; None if unknown."""
-        return self._captures.dropped_packets
-
-    @property
-    def progress(self) -> tuple[int, int | None]:
-        """Bytes read so far, and bytes in all."""
-        return self._captures.progress

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from kanalyze.anonymization.stand_ins import StandIns
     from kanalyze.model.streams import PartKind, PrefixBytes
 
-__all__ = ["anonymous_prefix", "blank", "member_data", "raw_token", "token"]
-
-
 _FILL: Final = b"x"
 _WRAPPED: Final = b"\x05\x04"
 _FIELD_ENDS: Final = b",="

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kanalyze.anonymization.contents import member_data, token
 from kanalyze.anonymization.records import RecordBlanker
 from kanalyze.anonymization.rewriting import FrameWalk, WalkPlan, form_key
-from kanalyze.anonymization.rules import WORDS, Rule, flattened, steps_of
+from kanalyze.anonymization.rules import WORDS, Rule, plan_of
 from kanalyze.common.caches import remember
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.bodies import BodyReader
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from kanalyze.anonymization.stand_ins import StandIns
     from kanalyze.kafka.schema.catalog import Catalog, Kind
     from kanalyze.kafka.schema.schema_ast import MessageSpec
-
-__all__ = ["AnonymousMessage", "MessageAnonymizer"]
 
 _PREFIX_BYTES: Final = 4
 _MAX_PLANS: Final = 4096
@@ -148,7 +146,7 @@ class MessageAnonymizer:
         key = definition.name, version, len(definition.releases)
         steps = self._steps.get(key)
         if steps is None:
-            steps = flattened(steps_of(Layout(definition, version), definition.struct))
+            steps = plan_of(Layout(definition, version))
             remember(self._steps, key, steps, _MAX_PLANS)
         return steps
 

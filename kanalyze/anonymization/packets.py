@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from kanalyze.anonymization.rewriting import Addresses
 
-__all__ = ["PacketAnonymizer"]
-
-
 _ETHERNET_LINK, _COOKED, _COOKED_2 = 1, 113, 276
 _COPIED_LINKS: Final = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 228, 229))
 """Link types without addresses of their own: BSD loopback, PPP and HDLC, PPPoE, raw IP."""

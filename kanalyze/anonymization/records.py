@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
     from kanalyze.anonymization.stand_ins import StandIns
 
-__all__ = ["Ranges", "RecordBlanker", "compressed_to"]
-
-
 Ranges: TypeAlias = "Sequence[tuple[int, int]]"
 """Begin and end of each range; the end is not included."""
 
@@ -101,7 +98,7 @@ class RecordBlanker(BatchBlanker):
         if problem is not None:
             return None
         blanked = bytearray(data)
-        if not self.blank_records(blanked, 0, len(blanked), count, is_control):
+        if not self.blank_records(data, 0, len(data), count, is_control, blanked):
             return None
         return compressed_to(codec, bytes(blanked), packed)
 

@@ -3,6 +3,7 @@ cimport cython
 from libc.string cimport memcpy, memset
 
 from kanalyze.kafka.framing.frame cimport plain_body
+from kanalyze.kafka.records.batches cimport RecordCursor
 from kanalyze.kafka.session.exchange cimport Exchange, Message, Peers
 from kanalyze.net.header_cursor cimport DROPPED, IPV4, IPV6, TCP, HeaderCursor, read_ipv4, read_ipv6
 from kanalyze.net.headers cimport read_link
@@ -11,7 +12,7 @@ cdef int FIXED, SIZED, ARRAY, FIXED_ARRAY, TAGS, ID, SHORT, WIDE, COMPACT, UUID_
 cdef int MESSAGE_RULE, RECORDS_RULE, HEAD_BYTES, CLIENT_ID_AT, MAX_BEGIN_BYTES, UUID_BYTES, FILL
 cdef int UNREADABLE, BATCH_HEADER_BYTES, ENTRY_HEAD_BYTES, MESSAGE_HEAD_BYTES, MAGIC_AT, CRC_AT
 cdef int OLD_CRC_AT, CRC_FROM, COUNT_AT, CODEC, CONTROL, CONTROL_KEY_BYTES, CONTROL_VALUE_BYTES
-cdef int MAX_SHIFT, ONES, WRONG, IPV4_BYTES, IPV6_BYTES, TCP_BYTES, FRAGMENT_BITS, OFFSET_AND_MORE
+cdef int ONES, WRONG, IPV4_BYTES, IPV6_BYTES, TCP_BYTES, FRAGMENT_BITS, OFFSET_AND_MORE
 cdef int FRAGMENT_HEADER, AUTHENTICATION, TCP_PROTOCOL, UDP_PROTOCOL, SYN, TIMESTAMPS_BYTES
 cdef int TWO_NOPS, TIMESTAMPS_HEAD, ALERT_BYTES, ETHERNET_LINK, MAX_HEADERS, SASL_HANDSHAKE
 cdef int ENVELOPE
@@ -23,7 +24,7 @@ cdef enum:
 cpdef enum:
     PIECE_CELLS = 4
 
-cdef long long LARGEST, NO_HOLE, HALF, MASK, WINDOW_BYTES
+cdef long long NO_HOLE, HALF, MASK, WINDOW_BYTES
 
 
 cdef inline int copy_bytes(const unsigned char[::1] data, Py_ssize_t begin, unsigned char[::1] to,
@@ -33,6 +34,21 @@ cdef inline int copy_bytes(const unsigned char[::1] data, Py_ssize_t begin, unsi
             raise IndexError("bytes that are not there")
         memcpy(&to[0] + at, &data[0] + begin, count)
     return 0
+
+
+cdef inline int put_bytes(bytes content, unsigned char[::1] to, Py_ssize_t at,
+    Py_ssize_t count) except -1:
+    if count > 0:
+        if at < 0 or count > len(content) or count > to.shape[0] - at:
+            raise IndexError("bytes that are not there")
+        memcpy(&to[0] + at, <const char*>content, count)
+    return 0
+
+
+cdef inline bytes bytes_in(const unsigned char[::1] data, Py_ssize_t begin, Py_ssize_t size):
+    if begin < 0 or size > data.shape[0] - begin:
+        raise IndexError("bytes that are not there")
+    return (<const char*>&data[0] + begin)[:size] if size > 0 else b""
 
 
 cdef inline int fill_bytes(unsigned char[::1] to, Py_ssize_t at, Py_ssize_t count,
@@ -154,28 +170,13 @@ cdef class BatchBlanker:
         is_blanked=cython.bint, is_right=cython.bint, crc=cython.ulonglong, i=cython.int)
     cdef int _batch(self, bytes field, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end,
         bytearray out, unsigned char[::1] view) except -1
-    cpdef bint blank_records(self, bytearray records, Py_ssize_t begin, Py_ssize_t end,
-        long long count, bint is_control) except -1
+    @cython.locals(view="unsigned char[::1]", cursor=RecordCursor)
+    cpdef bint blank_records(self, bytes records, Py_ssize_t begin, Py_ssize_t end,
+        long long count, bint is_control, bytearray out) except -1
+    cdef _headers(self, bytes records, RecordCursor cursor, bytearray out)
 
 
-@cython.final
-cdef class RecordWalk:
-    cdef object _header_name
-    cdef bytearray _bytes
-    cdef unsigned char[::1] _data
-    cdef Py_ssize_t _at, _last, _end
-
-    cdef bint walk(self, long long count, bint is_control) except -1
-    @cython.locals(length=cython.longlong)
-    cdef bint _record(self, bint is_control) except -1
-    cdef bint _content(self, bint is_control, long long control_bytes) except -1
-    @cython.locals(size=cython.longlong, end=cython.Py_ssize_t)
-    cdef bint _header(self) except -1
-    cdef int _fill(self, long long size) except -1
-    @cython.locals(byte=cython.ulonglong, value=cython.ulonglong, shift=cython.int,
-        is_odd=cython.bint)
-    cdef long long _varint(self) except? FAILED
-    cdef int _next(self) except -1
+cdef Py_ssize_t after_varint(const unsigned char[::1] data, Py_ssize_t at) except -1
 
 
 @cython.final

@@ -27,6 +27,7 @@ from kanalyze.anonymization.rules import (
 )
 from kanalyze.common.caches import remember
 from kanalyze.kafka.framing.frame import plain_body
+from kanalyze.kafka.records.batches import RecordCursor
 from kanalyze.kafka.records.compression import crc32c
 from kanalyze.kafka.records.types import (
     BATCH_HEADER_BYTES,
@@ -63,6 +64,16 @@ if not cython.compiled:
                 raise IndexError("bytes that are not there")
             to[at : at + count] = data[begin : begin + count]
 
+    def put_bytes(content: bytes, to: bytearray | memoryview, at: int, count: int) -> None:
+        """Write the first bytes of ``content``; compiled, it makes no memoryview of them."""
+        copy_bytes(content, 0, to, at, count)
+
+    def bytes_in(data: bytes | bytearray | memoryview, begin: int, size: int) -> bytes:
+        """Return a copy of some bytes; IndexError if ``data`` lacks some."""
+        if begin < 0 or size > len(data) - begin:
+            raise IndexError("bytes that are not there")
+        return bytes(data[begin : begin + size])
+
     def fill_bytes(to: bytearray | memoryview, at: int, count: int, byte: int) -> None:
         """Write the same byte ``count`` times, 0 or fewer for none; IndexError as above."""
         if count > 0:
@@ -92,7 +103,6 @@ COUNT_AT = 57
 CODEC, CONTROL = 0x07, 0x20
 # Sizes of the key and the value of a control record that only have its type (KIP-98).
 CONTROL_KEY_BYTES, CONTROL_VALUE_BYTES = 4, 6
-MAX_SHIFT = 70
 
 ONES = 0xFFFF
 WRONG = 0x5555
@@ -179,7 +189,6 @@ _CLEAR_ALERT: Final = re.compile(rb"\x15\x03[\0-\x04]\0\x02[\1\2].", re.DOTALL)
 _NO_NUMBERS: Final = array("q")
 HALF, MASK = 1 << 31, 0xFFFFFFFF
 WINDOW_BYTES = 1 << 30
-LARGEST = 1 << 62
 NO_HOLE = 1 << 62
 _MAX_KNOWN: Final = 1 << 16
 """Number of address pairs that are cached."""
@@ -204,7 +213,7 @@ class WalkPlan:
         """Make one.
 
         Args:
-            steps: the steps of the body, see :func:`~kanalyze.anonymization.rules.flattened`; None
+            steps: the steps of the body, see :func:`~kanalyze.anonymization.rules.plan_of`; None
                 if the body cannot be walked.
             header_version: of the request or the response.
             is_known: whether the definition has the version of the request.
@@ -744,7 +753,7 @@ class BatchBlanker:
                 out[begin:end] = packed
         else:
             copy_bytes(data, begin, view, begin, end - begin)
-            is_blanked = self.blank_records(out, begin, end, count, is_control)
+            is_blanked = self.blank_records(field, begin, end, count, is_control, out)
             if not is_blanked:
                 fill_bytes(view, begin, end - begin, 0)
         if not is_blanked:
@@ -757,13 +766,36 @@ class BatchBlanker:
             view[at + CRC_AT + i] = crc >> (24 - 8 * i) & 0xFF
 
     def blank_records(
-        self, records: bytearray, begin: int, end: int, count: int, is_control: bool
+        self,
+        records: bytes,
+        begin: int,
+        end: int,
+        count: int,
+        is_control: bool,
+        out: bytearray,
     ) -> bool:
-        """Blank keys, values and headers of records in place; return false if they are none."""
-        try:
-            return RecordWalk(records, begin, end, self._header_name).walk(count, is_control)
-        except IndexError:
-            return False
+        """Blank keys, values and headers in a copy of records; return false if they are none."""
+        view = out
+        cursor = RecordCursor(records, begin, end, count, 0, 0, None)
+        while cursor.advance():
+            if not is_control or cursor.key_bytes != CONTROL_KEY_BYTES:
+                fill_bytes(view, cursor.key_at, cursor.key_bytes, FILL)
+            if not is_control or cursor.value_bytes != CONTROL_VALUE_BYTES:
+                fill_bytes(view, cursor.value_at, cursor.value_bytes, FILL)
+            if cursor.header_count:
+                self._headers(records, cursor, out)
+        return cursor.problem is None
+
+    def _headers(self, records: bytes, cursor: RecordCursor, out: bytearray) -> None:
+        """Replace the names of a record's headers, and blank their values."""
+        at = cursor.headers_at
+        for name, value in cursor.headers():
+            at = after_varint(records, at)
+            out[at : at + len(name)] = self._header_name(name)
+            at = after_varint(records, at + len(name))
+            if value is not None:
+                out[at : at + len(value)] = b"x" * len(value)
+                at += len(value)
 
     def message(self, message: bytes) -> bytes:
         """Return a whole message of magic 0 or 1 without its contents."""
@@ -776,105 +808,11 @@ class BatchBlanker:
         raise NotImplementedError
 
 
-class RecordWalk:
-    """Goes over the records of a batch of magic 2, and blanks them in place."""
-
-    def __init__(
-        self, records: bytearray, begin: int, last: int, header_name: Callable[[bytes], bytes]
-    ) -> None:
-        self._header_name = header_name
-        self._bytes = records
-        self._data = records
-        self._at = begin
-        self._last = last
-        self._end = begin
-
-    def walk(self, count: int, is_control: bool) -> bool:
-        """Blank ``count`` records; return false if they do not follow the format.
-
-        Raises IndexError if they end too early.
-        """
-        for _i in range(count):
-            if not self._record(is_control):
-                return False
-        return self._at == self._last
-
-    def _record(self, is_control: bool) -> bool:
-        length = self._varint()
-        if length < 0 or length > self._last - self._at:
-            return False
-        self._end = self._at + length
-        self._at += 1
-        self._varint()
-        self._varint()
-        if not self._content(is_control, CONTROL_KEY_BYTES):
-            return False
-        if not self._content(is_control, CONTROL_VALUE_BYTES):
-            return False
-        size = self._varint()
-        for _i in range(size):
-            if not self._header():
-                return False
-        return self._at == self._end
-
-    def _content(self, is_control: bool, control_bytes: int) -> bool:
-        """Blank a key or a value, but for the type of a control record."""
-        size = self._varint()
-        if size <= 0:
-            return True
-        if size > self._end - self._at:
-            return False
-        if is_control and size == control_bytes:
-            self._at += size
-        else:
-            self._fill(size)
-        return True
-
-    def _header(self) -> bool:
-        size = self._varint()
-        if size < 0 or size > self._end - self._at:
-            return False
-        end = self._at + size
-        name = bytes(self._bytes[self._at : end])
-        self._bytes[self._at : end] = self._header_name(name)
-        self._at = end
-        size = self._varint()
-        if size <= 0:
-            return True
-        if size > self._end - self._at:
-            return False
-        self._fill(size)
-        return True
-
-    def _fill(self, size: int) -> None:
-        fill_bytes(self._data, self._at, size, FILL)
-        self._at += size
-
-    def _varint(self) -> int:
-        """Read a zigzag varint; one beyond :data:`LARGEST` counts as that."""
-        byte = self._next()
-        is_odd = byte & 1 != 0
-        value = byte & 0x7F
-        is_large = False
-        shift = 7
-        while byte >= 0x80:
-            byte = self._next()
-            if shift < 63:
-                value |= (byte & 0x7F) << shift
-            elif byte & 0x7F:
-                is_large = True
-            shift += 7
-            if shift > MAX_SHIFT:
-                raise IndexError
-        if is_large or value >> 1 >= LARGEST:
-            return -LARGEST if is_odd else LARGEST
-        return -(value >> 1) - 1 if is_odd else value >> 1
-
-    def _next(self) -> int:
-        if self._at >= self._last:
-            raise IndexError("the records end")
-        self._at += 1
-        return self._data[self._at - 1]
+def after_varint(data: bytes, at: int) -> int:
+    """Return where the varint ends that begins at an index."""
+    while data[at] >= 0x80:
+        at += 1
+    return at + 1
 
 
 # -- streams --------------------------------------------------------------------------------------
@@ -1139,7 +1077,7 @@ class PacketBytes:
     def put(self, at: int, content: bytes) -> None:
         """Write bytes of the packet."""
         count = min(len(content), self._size - at)
-        copy_bytes(content, 0, self._to, self._out_at + at, count)
+        put_bytes(content, self._to, self._out_at + at, count)
 
     def copy(self, begin: int, end: int) -> None:
         """Keep bytes of the packet."""
@@ -1149,7 +1087,7 @@ class PacketBytes:
     def _bytes(self, at: int, size: int) -> bytes:
         if at + size > self._size:
             raise IndexError
-        return bytes(self._buffer[self.begin_at + at : self.begin_at + at + size])
+        return bytes_in(self._from, self.begin_at + at, size)
 
     def _byte(self, at: int) -> int:
         if at >= self._size:

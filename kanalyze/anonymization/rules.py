@@ -1,7 +1,7 @@
 """The rule for each field of Kafka's messages, and the plan of walking a body by these rules.
 
 In: definitions. Out: for each field what replaces its content (:class:`Rule`); for one version of a
-message its fields as :data:`Steps`. This module must not see any bytes.
+message the plan of its fields (:func:`plan_of`). This module must not see any bytes.
 
 Numbers, booleans, lengths and counts stay. Every other field has a rule in :data:`RULES`, by its
 name. A field without a rule there, in a user's definitions or in those of a later release, is
@@ -9,15 +9,14 @@ treated by its type: a string becomes a stand-in, bytes are blanked, a UUID beco
 no unknown field keeps its content. Only the words in :data:`WORDS` stay, and only in fields for
 such words.
 
-A step is a tuple of a code and its operands:
+A plan is numbers: steps, each a code and its operands. Steps inside of a step follow their length.
 
 - ``FIXED``, numbers: their size in bytes.
 - ``SIZED``, content with a length: the form of the length, the rule of the content.
-- ``ARRAY``: the form of the count, the steps of an element.
+- ``ARRAY``: the form of the count, then the steps of an element.
 - ``FIXED_ARRAY``, an array of numbers: the form of the count, the size of an element in bytes.
-- ``STRUCT``: its steps, which are merged into the steps around it.
 - ``NULLABLE``, a struct that may be null: its steps.
-- ``TAGS``, a section of tagged fields: the steps of each field, by tag.
+- ``TAGS``, a section of tagged fields: for each its tag, then its steps.
 - ``ID``, 16 bytes: no operands.
 """
 
@@ -25,34 +24,13 @@ from __future__ import annotations
 
 import enum
 from array import array
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.kafka.schema.schema_ast import FIXED_SIZES
 
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.schema_ast import Field, Layout, Struct
-
-__all__ = [
-    "ARRAY",
-    "COMPACT",
-    "FIXED",
-    "FIXED_ARRAY",
-    "ID",
-    "NULLABLE",
-    "RULES",
-    "SHORT",
-    "SIZED",
-    "STRUCT",
-    "TAGS",
-    "WIDE",
-    "WORDS",
-    "Rule",
-    "Step",
-    "Steps",
-    "flattened",
-    "rule_of",
-    "steps_of",
-]
 
 
 class Rule(enum.Enum):
@@ -78,72 +56,43 @@ _DEFAULTS: Final = {
     "records": Rule.BLANK,
 }
 
-RULES: Final = {
-    **dict.fromkeys(
-        (
-            *("ClientId", "ClientSoftwareName", "ClientSoftwareVersion", "ClusterId"),
-            *("ConfigurationKeys", "CoordinatorKeys", "EntityName", "GroupId", "GroupIds", "Match"),
-            *("GroupInstanceId", "Groups", "GroupsNames", "InstanceId", "Key", "Leader", "LogDir"),
-            *("MemberId", "Name", "OwnerPrincipalName", "Path", "Principal", "PrincipalFilter"),
-            *("PrincipalName", "ProcessId", "Rack", "RackId", "RepartitionSinkTopics"),
-            *("ResourceName", "ResourceNameFilter", "SinkTopic", "SourceTopicRegex"),
-            *("SourceTopics", "Stores", "SubscribedTopicNames", "SubscribedTopicRegex"),
-            *("SubtopologyId", "Successors", "TokenId", "TokenRequesterPrincipalName", "Topic"),
-            *("TopicName", "TopicNames", "TransactionalId", "TransactionalIdPattern"),
-            *("TransactionalIds", "User", "V3AndBelowTransactionalId", "RequestedMetrics"),
-        ),
-        Rule.NAME,
-    ),
-    **dict.fromkeys(("ClientHost", "Host", "HostFilter", "HostName", "V0Host"), Rule.HOST),
-    **dict.fromkeys(
-        (
-            *("AssignorName", "EntityType", "Feature", "GroupState", "GroupType", "Listener"),
-            *("Mechanism", "Mechanisms", "OwnerPrincipalType", "PrincipalType", "ProtocolData"),
-            *("ProtocolName", "ProtocolType", "ServerAssignor", "StateFilters", "StatesFilter"),
-            *("TokenRequesterPrincipalType", "TransactionState", "TypesFilter"),
-            *("UnknownStateFilters", "JoinGroupRequestProtocol.Name"),
-            *("SupportedFeatureKey.Name", "FinalizedFeatureKey.Name", "Feature.Name"),
-            *("Listener.Name", "UpdatableFeatureResult.Feature", "OpData.Key", "ValueData.Key"),
-        ),
-        Rule.WORD,
-    ),
-    **dict.fromkeys(
-        (
-            *("CandidateDirectoryId", "ClientInstanceId", "CordonedLogDirs", "Id"),
-            *("IncarnationId", "LogDirs", "OfflineLogDirs", "ReplicaDirectoryId", "TopicId"),
-            "VoterDirectoryId",
-        ),
-        Rule.UUID,
-    ),
-    **dict.fromkeys(
-        (
-            *("AcknowledgeErrorMessage", "BatchIndexErrorMessage", "ClientHostAddress"),
-            *(
-                "CommittedMetadata",
-                "Documentation",
-                "ErrorMessage",
-                "Hmac",
-                "Metrics",
-            ),
-            *(
-                "MetadataBytes",
-                "Reason",
-                "RequestPrincipal",
-                "Salt",
-                "SaltedPassword",
-                "StatusDetail",
-            ),
-            *("UnalignedRecords", "Value", "OffsetFetchResponsePartition.Metadata"),
-            *("OffsetFetchResponsePartitions.Metadata",),
-        ),
-        Rule.BLANK,
-    ),
-    **dict.fromkeys(("MemberMetadata", "Metadata"), Rule.SUBSCRIPTION),
-    **dict.fromkeys(("Assignment", "MemberAssignment"), Rule.ASSIGNMENT),
-    "AuthBytes": Rule.TOKEN,
-    **dict.fromkeys(("RequestData", "ResponseData"), Rule.MESSAGE),
-    "Records": Rule.RECORDS,
+_FIELDS: Final = {
+    Rule.NAME: """
+        ClientId ClientSoftwareName ClientSoftwareVersion ClusterId ConfigurationKeys
+        CoordinatorKeys EntityName GroupId GroupIds Match GroupInstanceId Groups GroupsNames
+        InstanceId Key Leader LogDir MemberId Name OwnerPrincipalName Path Principal PrincipalFilter
+        PrincipalName ProcessId Rack RackId RepartitionSinkTopics ResourceName ResourceNameFilter
+        SinkTopic SourceTopicRegex SourceTopics Stores SubscribedTopicNames SubscribedTopicRegex
+        SubtopologyId Successors TokenId TokenRequesterPrincipalName Topic TopicName TopicNames
+        TransactionalId TransactionalIdPattern TransactionalIds User V3AndBelowTransactionalId
+        RequestedMetrics
+    """,
+    Rule.HOST: "ClientHost Host HostFilter HostName V0Host",
+    Rule.WORD: """
+        AssignorName EntityType Feature GroupState GroupType Listener Mechanism Mechanisms
+        OwnerPrincipalType PrincipalType ProtocolData ProtocolName ProtocolType ServerAssignor
+        StateFilters StatesFilter TokenRequesterPrincipalType TransactionState TypesFilter
+        UnknownStateFilters JoinGroupRequestProtocol.Name SupportedFeatureKey.Name
+        FinalizedFeatureKey.Name Feature.Name Listener.Name UpdatableFeatureResult.Feature
+        OpData.Key ValueData.Key
+    """,
+    Rule.UUID: """
+        CandidateDirectoryId ClientInstanceId CordonedLogDirs Id IncarnationId LogDirs
+        OfflineLogDirs ReplicaDirectoryId TopicId VoterDirectoryId
+    """,
+    Rule.BLANK: """
+        AcknowledgeErrorMessage BatchIndexErrorMessage ClientHostAddress CommittedMetadata
+        Documentation ErrorMessage Hmac Metrics MetadataBytes Reason RequestPrincipal Salt
+        SaltedPassword StatusDetail UnalignedRecords Value OffsetFetchResponsePartition.Metadata
+        OffsetFetchResponsePartitions.Metadata
+    """,
+    Rule.SUBSCRIPTION: "MemberMetadata Metadata",
+    Rule.ASSIGNMENT: "Assignment MemberAssignment",
+    Rule.TOKEN: "AuthBytes",
+    Rule.MESSAGE: "RequestData ResponseData",
+    Rule.RECORDS: "Records",
 }
+RULES: Final = {name: rule for rule, names in _FIELDS.items() for name in names.split()}
 """By the name of the field; an entry ``Struct.Field`` takes precedence."""
 
 _TEXT_RULES: Final = frozenset((Rule.NAME, Rule.HOST, Rule.WORD, Rule.BLANK))
@@ -190,87 +139,57 @@ WORDS: Final = frozenset(
 """Kafka's own words, which say nothing about its users."""
 
 
-FIXED, SIZED, ARRAY, FIXED_ARRAY, STRUCT, NULLABLE, TAGS, ID = range(8)
+FIXED, SIZED, ARRAY, FIXED_ARRAY, NULLABLE, TAGS, ID = range(7)
 SHORT, WIDE, COMPACT = range(3)
 """Forms of a length or count: 2 bytes, 4 bytes, a varint."""
-Step: TypeAlias = tuple[Any, ...]
-Steps: TypeAlias = "tuple[Step, ...]"
+Step: TypeAlias = tuple[int, ...]
 
 
-def steps_of(layout: Layout, struct: Struct) -> Steps:
-    """Return the steps of a struct."""
+def plan_of(layout: Layout) -> array[int]:
+    """Return the steps of a message's body, one after the other."""
+    return array("q", chain.from_iterable(_steps_of(layout, layout.message.struct)))
+
+
+def _steps_of(layout: Layout, struct: Struct) -> list[Step]:
+    """Return the steps of a struct; neighbouring numbers of a fixed size are one step."""
     steps: list[Step] = []
-    for field in layout.untagged(struct):
-        field_step = _field(layout, struct.name, field)
-        for step in field_step[1] if field_step[0] == STRUCT else (field_step,):
-            _add(steps, step)
-    if layout.flexible:
-        tagged = {
-            field.tag: (_field(layout, struct.name, field),) for field in layout.tagged(struct)
-        }
-        steps.append((TAGS, tagged))
-    return tuple(steps)
-
-
-def flattened(steps: Steps) -> array[int]:
-    """Return steps as numbers, for the loop that walks bodies.
-
-    Each is its code and its operands. Instead of the steps inside of it, a step has their length;
-    they follow. A section of tagged fields has for each of them the tag, the length, the steps.
-    """
-    numbers = array("q")
-    for step in steps:
-        code = step[0]
-        if code == STRUCT:
-            numbers += flattened(step[1])
-        elif code == SIZED:
-            numbers.extend((code, step[1], _CODES[step[2]]))
-        elif code == ARRAY:
-            inner = flattened(step[2])
-            numbers.extend((code, step[1], len(inner)))
-            numbers += inner
-        elif code == NULLABLE:
-            inner = flattened(step[1])
-            numbers.extend((code, len(inner)))
-            numbers += inner
-        elif code == TAGS:
-            inner = array("q")
-            for tag, steps_of_tag in step[1].items():
-                of_tag = flattened(steps_of_tag)
-                inner.extend((tag, len(of_tag)))
-                inner += of_tag
-            numbers.extend((code, len(inner)))
-            numbers += inner
+    for step in chain(*(_field(layout, struct.name, each) for each in layout.untagged(struct))):
+        if step[0] == FIXED and steps and steps[-1][0] == FIXED:
+            steps[-1] = (FIXED, steps[-1][1] + step[1])
         else:
-            numbers.extend(step)
-    return numbers
+            steps.append(step)
+    if layout.flexible:
+        tags: list[int] = []
+        for field in layout.tagged(struct):
+            assert field.tag is not None
+            tags += _sized((field.tag,), _field(layout, struct.name, field))
+        steps.append((TAGS, len(tags), *tags))
+    return steps
 
 
-def _add(steps: list[Step], step: Step) -> None:
-    """Append a step, or merge it with the last one if both are numbers of a fixed size."""
-    if step[0] == FIXED and steps and steps[-1][0] == FIXED:
-        steps[-1] = (FIXED, steps[-1][1] + step[1])
-    else:
-        steps.append(step)
+def _sized(head: Step, inner: list[Step]) -> Step:
+    """Return a head, the length of the steps inside, and these steps."""
+    numbers = list(chain.from_iterable(inner))
+    return *head, len(numbers), *numbers
 
 
-def _field(layout: Layout, struct: str, field: Field) -> Step:
+def _field(layout: Layout, struct: str, field: Field) -> list[Step]:
     form = COMPACT if layout.is_flexible(field) else WIDE
+    rule = rule_of(struct, field)
     if field.is_array:
-        rule = rule_of(struct, field)
         size = layout.fixed_element_size(field)
         has_rules = rule is not None or (
             field.struct is not None and _has_rules(layout, field.struct)
         )
         if size is not None and not has_rules:
-            return FIXED_ARRAY, form, size
-        if field.struct is not None:
-            return ARRAY, form, steps_of(layout, field.struct)
-        return ARRAY, form, (_one(layout, field, rule),)
-    if field.struct is not None:
-        inner = steps_of(layout, field.struct)
-        return (NULLABLE, inner) if layout.is_nullable(field) else (STRUCT, inner)
-    return _one(layout, field, rule_of(struct, field))
+            return [(FIXED_ARRAY, form, size)]
+        if field.struct is None:
+            return [_sized((ARRAY, form), [_one(layout, field, rule)])]
+        return [_sized((ARRAY, form), _steps_of(layout, field.struct))]
+    if field.struct is None:
+        return [_one(layout, field, rule)]
+    inner = _steps_of(layout, field.struct)
+    return [_sized((NULLABLE,), inner)] if layout.is_nullable(field) else inner
 
 
 def _one(layout: Layout, field: Field, rule: Rule | None) -> Step:
@@ -279,9 +198,8 @@ def _one(layout: Layout, field: Field, rule: Rule | None) -> Step:
         return FIXED, FIXED_SIZES[field.element_type]
     if rule is Rule.UUID:
         return (ID,)
-    if layout.is_flexible(field):
-        return SIZED, COMPACT, rule
-    return SIZED, SHORT if field.element_type == "string" else WIDE, rule
+    form = SHORT if field.element_type == "string" else WIDE
+    return SIZED, COMPACT if layout.is_flexible(field) else form, _CODES[rule]
 
 
 def _has_rules(layout: Layout, struct: Struct) -> bool:

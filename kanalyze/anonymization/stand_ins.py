@@ -35,9 +35,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["INTERNAL_TOPICS", "Permutation", "StandIns", "new_key", "random_bytes"]
-
-
 _ROUNDS: Final = 10
 _DIGEST: Final = "sha256"
 _DIGEST_BYTES: Final = 32

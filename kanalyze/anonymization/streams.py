@@ -46,15 +46,6 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import Endpoint, TcpConnection
     from kanalyze.runtime.stages import BatchEvents
 
-__all__ = [
-    "Collection",
-    "FoundMessages",
-    "FoundStreams",
-    "StreamPieces",
-    "StreamPlaces",
-    "StreamRanges",
-]
-
 
 class StreamPieces(PieceReader):
     """Pieces of streams that a :class:`.PieceWriter` wrote to a file."""

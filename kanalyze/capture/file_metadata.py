@@ -19,17 +19,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "INTERFACE",
-    "CaptureInterface",
-    "Clock",
-    "Comment",
-    "DecryptionSecrets",
-    "FileMetadata",
-    "SectionMetadata",
-    "readable",
-]
-
 MAX_INTERFACES: Final = 65_536
 MAX_COMMENTS: Final = 10_000
 MAX_NAMES: Final = 65_536
@@ -109,6 +98,8 @@ class FileMetadata:
         self.comments: list[Comment] = []
         self.omitted = 0
         """Number of entries that were not kept, because they are too many or invalid."""
+        self.takes_secrets = True
+        """False where nothing is to be decrypted."""
         self._secrets: dict[DecryptionSecrets, None] = {}
         self._remaining_secrets_bytes = MAX_SECRETS_BYTES
         self._remaining_text_bytes = MAX_TEXTS_BYTES
@@ -153,6 +144,8 @@ class FileMetadata:
 
     def add_secrets(self, kind: int, data: memoryview) -> None:
         """Keep a copy of secrets; the same secrets in several files are kept once."""
+        if not self.takes_secrets:
+            return
         size = len(data) + _BYTES_OF_AN_ENTRY
         if size > MAX_SECRETS_BYTES:
             self.omitted += 1

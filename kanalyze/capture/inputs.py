@@ -46,30 +46,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.source import PathLike
     from kanalyze.common.paths import FileIdentity
 
-__all__ = [
-    "FoundCapture",
-    "InputFile",
-    "MissingFileError",
-    "NamedFiles",
-    "can_be_read_twice",
-    "check_many_may_read",
-    "file_of",
-    "find_inputs",
-    "find_readable",
-    "has_capture_name",
-    "has_compressed_name",
-    "is_one_of",
-    "is_settled",
-    "last_time",
-    "local_files",
-    "look_at",
-    "look_in_folder",
-    "named_files",
-    "nothing_named",
-    "reading_order",
-    "same_file",
-]
-
 _COMPRESSED: Final = r"\.(gz|bz2|xz|zst|lz4)"
 _CAPTURE_NAME: Final = rf"(?i)\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?({_COMPRESSED})*$"
 """A number may follow, as ``tcpdump -C`` and log rotation write it."""

@@ -37,21 +37,6 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.reader import CaptureReader, NewBuffer
 
-__all__ = [
-    "UNKNOWN_CAPTURE",
-    "BatchMerger",
-    "MergeInput",
-    "MergedBatch",
-    "MergedCaptures",
-    "OpenCapture",
-    "PacketIndex",
-    "PacketLocations",
-    "PacketRun",
-    "PacketRuns",
-    "first_packets",
-    "slice_of",
-]
-
 MAX_RUNS: Final = 1_000_000
 UNKNOWN_CAPTURE: Final = "(unknown)"
 """Name of the capture of a packet whose run was dropped."""
@@ -292,25 +277,12 @@ class OpenCapture:
         self.keys = earliest_from(filled)
 
 
-def slice_of(batch: PacketBatch, rows: slice, number: array[int]) -> PacketBatch:
-    """Return a part of a batch, over the same buffer, with other numbers."""
-    return PacketBatch(
-        buffer=batch.buffer,
-        number=number,
-        time_ns=batch.time_ns[rows],
-        offset=batch.offset[rows],
-        captured_bytes=batch.captured_bytes[rows],
-        wire_bytes=batch.wire_bytes[rows],
-        link_type=batch.link_type[rows],
-    )
-
-
 def first_packets(batches: Iterator[PacketBatch], most: int) -> Iterator[PacketBatch]:
     """Yield up to ``most`` packets of a capture; no batch is empty."""
     for batch in batches:
         if len(batch) >= most:
             if most:
-                yield slice_of(batch, slice(0, most), batch.number[:most])
+                yield batch.part(slice(most))
             return
         yield batch
         most -= len(batch)
@@ -371,8 +343,7 @@ class BatchMerger:
 def _piece(capture: OpenCapture, count: int) -> PacketBatch:
     """Return the next packets of a capture."""
     assert capture.batch is not None
-    rows = slice(capture.at, capture.at + count)
-    return slice_of(capture.batch, rows, capture.batch.number[rows])
+    return capture.batch.part(slice(capture.at, capture.at + count))
 
 
 def _span(piece: PacketBatch) -> tuple[int, memoryview]:
@@ -635,11 +606,10 @@ class MergedCaptures(ClosedAtEnd):
         """Return the next packets of one capture, over its own buffer."""
         batch = capture.batch
         assert batch is not None
-        rows = slice(capture.at, capture.at + count)
+        if count < len(batch):
+            batch = batch.part(slice(capture.at, capture.at + count))
         self._packet_index.add(capture.index, capture.delivered + 1, count)
         capture.advance(count)
-        if count < len(batch):
-            return slice_of(batch, rows, self._numbers(count))
         batch.number = self._numbers(count)
         return batch
 

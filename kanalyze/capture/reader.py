@@ -23,6 +23,7 @@ from kanalyze.capture.formats.pcap import PcapParser
 from kanalyze.capture.io.source import DamagedDataError, FileSource, open_source
 from kanalyze.common import paths
 from kanalyze.common.closing import ClosedAtEnd
+from kanalyze.common.int_columns import rising
 from kanalyze.common.paths import MAGIC_BYTES, is_database
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
@@ -34,16 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.source import BinaryFile, ByteSource, PathLike
     from kanalyze.capture.io.stores import Stores
     from kanalyze.model.packets import PacketBatch
-
-__all__ = [
-    "DEFAULT_BUFFER_BYTES",
-    "CaptureReader",
-    "DamagedCaptureError",
-    "NotACaptureError",
-    "is_capture",
-    "open_capture",
-    "own_buffer",
-]
 
 DEFAULT_BUFFER_BYTES: Final = 8 << 20
 MIN_BUFFER_BYTES: Final = 64
@@ -192,10 +183,11 @@ class CaptureReader(ClosedAtEnd):
             before = self._start
             parsed = self._parser.parse(self._buffer, before, self._end, MAX_PACKETS)
             self._start = parsed.position
-            if parsed.columns is not None:
-                number = first_number + self.packets
-                self.packets += len(parsed.columns)
-                yield parsed.columns.batch(self._buffer, number)
+            batch = parsed.batch
+            if batch is not None:
+                batch.number = rising(first_number + self.packets, len(batch))
+                self.packets += len(batch)
+                yield batch
             if parsed.anomaly is not None:
                 self.anomalies.append(parsed.anomaly)
                 return

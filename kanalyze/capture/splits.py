@@ -38,17 +38,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.io.source import ByteSource, FileSource
     from kanalyze.capture.io.stores import Stores
 
-__all__ = [
-    "MIN_SPLIT_BYTES",
-    "Split",
-    "SplitCheck",
-    "SplitEnds",
-    "SplitReader",
-    "check_splits",
-    "open_split",
-    "plan_splits",
-]
-
 MIN_SPLIT_BYTES: Final = CHAIN_BYTES
 """To find the beginning of a smaller split, most of it would be read."""
 _BEYOND_BYTES: Final = 64 << 10
@@ -284,20 +273,20 @@ class _SplitParser:
     def _records(self, buffer: memoryview, start: int, end: int, most: int) -> Parsed:
         """Read the records of the range, the first of them at ``start``."""
         parsed = self._parser.parse(buffer, start, end, most)
-        columns, position = parsed.columns, parsed.position
-        if columns is not None and len(columns):
+        batch, position = parsed.batch, parsed.position
+        if batch is not None:
             if self.first_offset is None:
                 self.first_offset = self._offset
             if self._limit is not None:
                 # The first one begins within the range.
                 limit = start + (self._limit - self._offset) + self._parser.header_bytes
-                count = bisect_left(columns.offset, limit)
-                if count < len(columns):
-                    columns = columns.first(count)
-                    position = columns.offset[-1] + columns.captured_bytes[-1]
+                count = bisect_left(batch.offset, limit)
+                if count < len(batch):
+                    batch = batch.part(slice(count))
+                    position = batch.offset[-1] + batch.captured_bytes[-1]
         self._offset += position - start
         # An anomaly beyond the range is reported by another split.
-        return Parsed(columns, position) if self._is_at_limit() else parsed
+        return Parsed(batch, position) if self._is_at_limit() else parsed
 
     def _is_at_limit(self) -> bool:
         return self._limit is not None and self._offset >= self._limit

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.filters import RowFilter
     from kanalyze.tls.keylog import KeyLog
 
-__all__ = ["Extent", "Extracted", "Selected", "extract_packets"]
-
 _LOGIN_APIS: Final = (17, 18, 36)
 """SaslHandshake, ApiVersions and SaslAuthenticate, which a connection begins with."""
 _NO_PORT: Final = 0

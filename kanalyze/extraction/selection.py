@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     _Longs: TypeAlias = NDArray[np.int64]
     _Columns: TypeAlias = tuple[_Longs, ...]
 
-__all__ = [
-    "LAST_NS",
-    "MAX_COMMENTED",
-    "FoundPackets",
-    "PacketSearch",
-    "PacketSelection",
-    "Span",
-    "Spans",
-    "TimeRanges",
-    "ends_of",
-]
-
 MAX_COMMENTED: Final = 1_000_000
 """Number of requests whose packets get comments; a comment takes some 100 bytes of memory."""
 LAST_NS: Final = (1 << 63) - 1

@@ -80,6 +80,18 @@ class PacketBatch:
     def __len__(self) -> int:
         return len(self.number)
 
+    def part(self, rows: slice) -> PacketBatch:
+        """Return the packets of a range of indices, over the same buffer."""
+        return PacketBatch(
+            self.buffer,
+            self.number[rows],
+            self.time_ns[rows],
+            self.offset[rows],
+            self.captured_bytes[rows],
+            self.wire_bytes[rows],
+            self.link_type[rows],
+        )
+
     def select(self, rows: Sequence[int]) -> PacketBatch:
         """Return the packets at some indices, over the same buffer.
 

@@ -21,18 +21,6 @@ from kanalyze.net.header_kinds import DROPPED, FAMILY, IPV4, IPV6, LLC_FRAME
 if TYPE_CHECKING:
     from kanalyze.net.header_cursor import HeaderCursor
 
-__all__ = [
-    "DATA_PAD",
-    "ppi_link",
-    "prism_bytes",
-    "radiotap_flags",
-    "read_dot11",
-    "read_nflog",
-    "read_prism",
-    "read_radiotap",
-    "value_head",
-]
-
 _CUT: Final = "802.11 cut short"
 _TYPES: Final = ("802.11 management", "802.11 control", "", "802.11 extension")
 _DATA: Final = 2

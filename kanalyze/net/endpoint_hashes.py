@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import Endpoint
     from kanalyze.net.segment_columns import SegmentColumns
 
-__all__ = ["EndpointHashes", "hashes_of", "hashes_of_ends"]
-
 _MIX: Final = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
 """Odd multipliers with irregular bits; which ones does not matter."""
 _SHIFT: Final = np.uint64(29)

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from kanalyze.net.header_cursor import HeaderCursor
     from kanalyze.net.layer_stats import LayerStats
 
-__all__ = [
-    "PIECE_BYTES",
-    "Datagram",
-    "FragmentLimits",
-    "FragmentReassembler",
-    "count_lost",
-]
-
 PIECE_BYTES: Final = 256
 """Approximate memory of a range, without its bytes."""
 _MAX_IP_BYTES: Final = 65_535

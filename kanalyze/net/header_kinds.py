@@ -14,36 +14,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "ANY_IP",
-    "ARP",
-    "DROPPED",
-    "ETHERNET",
-    "FAMILY",
-    "FRAGMENT",
-    "GRE",
-    "IPV4",
-    "IPV6",
-    "IP_PROTOCOL",
-    "IP_VERSION",
-    "LLC",
-    "LLC_FRAME",
-    "MPLS",
-    "MPLS_MULTICAST",
-    "PBB",
-    "PPP",
-    "PPPOE",
-    "PPP_PROTOCOL",
-    "TCP",
-    "TOO_DEEP",
-    "TRANSPORT",
-    "TUNNELS",
-    "UNREADABLE_MPLS",
-    "kind_name",
-    "link_name",
-    "tunnel_bit",
-]
-
 # Ethertypes (IANA, "IEEE 802 Numbers").
 IPV4: Final = 0x0800
 IPV6: Final = 0x86DD

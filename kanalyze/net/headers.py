@@ -247,26 +247,14 @@ class SegmentColumnsBuilder:
     """Fills segment columns in a memory that has room for ``room`` segments."""
 
     def __init__(self, memory: memoryview, room: int) -> None:
-        columns = columns_in(memory, room, room)
         self._used = 0
-        self._number = columns["number"]
-        self._time_ns = columns["time_ns"]
-        self._is_ipv6 = columns["is_ipv6"]
-        self._source_high = columns["source_high"]
-        self._source_low = columns["source_low"]
-        self._destination_high = columns["destination_high"]
-        self._destination_low = columns["destination_low"]
-        self._source_port = columns["source_port"]
-        self._destination_port = columns["destination_port"]
-        self._sequence = columns["sequence"]
-        self._acknowledgment = columns["acknowledgment"]
-        self._flags = columns["flags"]
-        self._window = columns["window"]
-        self._checksum = columns["checksum"]
-        self._identification = columns["identification"]
-        self._payload_start = columns["payload_start"]
-        self._payload_bytes = columns["payload_bytes"]
-        self._captured_bytes = columns["captured_bytes"]
+        columns = list(columns_in(memory, room, room).values())
+        self._number, self._time_ns, self._is_ipv6, self._source_high = columns[:4]
+        self._source_low, self._destination_high, self._destination_low = columns[4:7]
+        self._source_port, self._destination_port, self._sequence = columns[7:10]
+        self._acknowledgment, self._flags, self._window, self._checksum = columns[10:14]
+        self._identification, self._payload_start, self._payload_bytes = columns[14:17]
+        self._captured_bytes = columns[17]
 
     def put(self, cursor: HeaderCursor, number: int, time_ns: int) -> int:
         """Write the segment whose valid TCP header a cursor stands at."""

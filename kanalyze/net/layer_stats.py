@@ -15,8 +15,6 @@ from kanalyze.model.anomalies import Anomaly, AnomalyKind
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
 
-__all__ = ["LayerStats", "NetCounters"]
-
 MAX_ANOMALIES_PER_KIND: Final = 32
 """At most so many anomalies of one kind are kept per batch; all are counted."""
 

@@ -9,18 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-__all__ = [
-    "ACK",
-    "ALL_CONNECTIONS",
-    "FIN",
-    "RST",
-    "SYN",
-    "SegmentColumns",
-    "Shard",
-    "column_bytes",
-    "columns_in",
-]
-
 FIN: Final = 0x01
 SYN: Final = 0x02
 RST: Final = 0x04
@@ -53,75 +41,36 @@ class SegmentColumns:
         captured_bytes: payload in the buffer; at most ``payload_bytes``.
     """
 
-    __slots__ = (
-        "acknowledgment",
-        "buffer",
-        "captured_bytes",
-        "checksum",
-        "destination_high",
-        "destination_low",
-        "destination_port",
-        "flags",
-        "identification",
-        "is_ipv6",
-        "number",
-        "payload_bytes",
-        "payload_start",
-        "sequence",
-        "source_high",
-        "source_low",
-        "source_port",
-        "time_ns",
-        "window",
-    )
+    buffer: memoryview
+    number: Column
+    time_ns: Column
+    is_ipv6: Column
+    source_high: Column
+    source_low: Column
+    destination_high: Column
+    destination_low: Column
+    source_port: Column
+    destination_port: Column
+    sequence: Column
+    acknowledgment: Column
+    flags: Column
+    window: Column
+    checksum: Column
+    identification: Column
+    payload_start: Column
+    payload_bytes: Column
+    captured_bytes: Column
 
-    def __init__(
-        self,
-        buffer: memoryview,
-        number: Column,
-        time_ns: Column,
-        is_ipv6: Column,
-        source_high: Column,
-        source_low: Column,
-        destination_high: Column,
-        destination_low: Column,
-        source_port: Column,
-        destination_port: Column,
-        sequence: Column,
-        acknowledgment: Column,
-        flags: Column,
-        window: Column,
-        checksum: Column,
-        identification: Column,
-        payload_start: Column,
-        payload_bytes: Column,
-        captured_bytes: Column,
-    ) -> None:
+    def __init__(self, buffer: memoryview, **columns: Column) -> None:
+        """Take the buffer, and every column by its name."""
         self.buffer = buffer
-        self.number = number
-        self.time_ns = time_ns
-        self.is_ipv6 = is_ipv6
-        self.source_high = source_high
-        self.source_low = source_low
-        self.destination_high = destination_high
-        self.destination_low = destination_low
-        self.source_port = source_port
-        self.destination_port = destination_port
-        self.sequence = sequence
-        self.acknowledgment = acknowledgment
-        self.flags = flags
-        self.window = window
-        self.checksum = checksum
-        self.identification = identification
-        self.payload_start = payload_start
-        self.payload_bytes = payload_bytes
-        self.captured_bytes = captured_bytes
+        vars(self).update(columns)
 
     def __len__(self) -> int:
         return len(self.number)
 
 
-_NAMES: Final = tuple(name for name in SegmentColumns.__slots__ if name != "buffer")
+COLUMN_NAMES: Final = tuple(name for name in SegmentColumns.__annotations__ if name != "buffer")
 _CELL_BYTES: Final = 8
 _ADDRESSES: Final = ("source_high", "source_low", "destination_high", "destination_low")
 """Columns of unsigned numbers."""
@@ -129,13 +78,13 @@ _ADDRESSES: Final = ("source_high", "source_low", "destination_high", "destinati
 
 def column_bytes(room: int) -> int:
     """Return the number of bytes that the columns of ``room`` segments take."""
-    return len(_NAMES) * _CELL_BYTES * room
+    return len(COLUMN_NAMES) * _CELL_BYTES * room
 
 
 def columns_in(data: memoryview, room: int, count: int) -> dict[str, memoryview]:
     """Return the columns of ``count`` segments, which begin where those of ``room`` would."""
     columns = {}
-    for at, name in enumerate(_NAMES):
+    for at, name in enumerate(COLUMN_NAMES):
         first = at * _CELL_BYTES * room
         cells = data[first : first + _CELL_BYTES * count]
         columns[name] = cells.cast("Q" if name in _ADDRESSES else "q")

@@ -43,20 +43,6 @@ if TYPE_CHECKING:
 
     from kanalyze.net.header_cursor import HeaderCursor
 
-__all__ = [
-    "READERS",
-    "UDP_TUNNEL_PORTS",
-    "read_cisco_hdlc",
-    "read_gre",
-    "read_hdlc",
-    "read_in_ip",
-    "read_mpls",
-    "read_pbb",
-    "read_ppp",
-    "read_pppoe",
-    "read_udp",
-]
-
 # -- in IP: IP, GRE, EtherIP ----------------------------------------------------------------------
 
 _GRE_BYTES: Final = 4

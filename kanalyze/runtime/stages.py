@@ -26,7 +26,8 @@ from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.packets import PacketBatch
 from kanalyze.net.proxy.streams import StreamsBehindProxies
 from kanalyze.net.segment_columns import ALL_CONNECTIONS, Shard
-from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.net.tcp.limits import ReassemblyLimits
+from kanalyze.net.tcp.reassembly import Reassembler
 from kanalyze.runtime.memory import DEFAULT_MEMORY_BYTES, MemoryBounds
 
 if TYPE_CHECKING:

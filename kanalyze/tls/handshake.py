@@ -27,35 +27,6 @@ from kanalyze.tls.keys import TLS_1_2, TLS_1_3
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CERTIFICATE",
-    "CERTIFICATE_REQUEST",
-    "CLIENT_HELLO",
-    "COMPRESSED_CERTIFICATE",
-    "ENCRYPTED_EXTENSIONS",
-    "END_OF_EARLY_DATA",
-    "FINISHED",
-    "KEY_UPDATE",
-    "NEW_SESSION_TICKET",
-    "SEALED_ALERT_BYTES",
-    "SERVER_HELLO",
-    "SERVER_HELLO_DONE",
-    "ClientHello",
-    "EncryptedExtensions",
-    "HandshakeMessage",
-    "MessageAssembler",
-    "ServerHello",
-    "TlsAlert",
-    "certificate_facts",
-    "certificates_in",
-    "decompressed_certificate",
-    "is_hello",
-    "read_alert",
-    "read_client_hello",
-    "read_encrypted_extensions",
-    "read_server_hello",
-]
-
 # -- messages -------------------------------------------------------------------------------------
 
 CLIENT_HELLO: Final = 1

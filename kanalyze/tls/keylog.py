@@ -27,17 +27,6 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "LONGEST_LINE_BYTES",
-    "MAX_SECRETS",
-    "NOT_A_KEY_LOG",
-    "TLS_KEY_LOG",
-    "KeyLog",
-    "SecretKind",
-    "are_ciphers_installed",
-    "require_ciphers",
-]
-
 TLS_KEY_LOG: Final = 0x544C534B
 """Secrets type of this format in pcapng files."""
 

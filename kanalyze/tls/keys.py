@@ -34,28 +34,6 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tls.keylog import KeyLog
 
-__all__ = [
-    "APPLICATION",
-    "EARLY",
-    "HANDSHAKE",
-    "TLS_1_2",
-    "TLS_1_3",
-    "CipherSuite",
-    "DirectionKeys",
-    "Epochs",
-    "Epochs12",
-    "Epochs13",
-    "Handshake12",
-    "MasterName",
-    "cipher_suite",
-    "has_secrets_13",
-    "keys_12",
-    "keys_13",
-    "next_traffic_secret",
-    "suite_name",
-    "suites_13",
-]
-
 # -- suites ---------------------------------------------------------------------------------------
 
 TLS_1_2, TLS_1_3 = 0x0303, 0x0304

@@ -35,15 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.tls.negotiation import Ends, RecordPlace
     from kanalyze.tls.records import TlsRecord
 
-__all__ = [
-    "MAX_TRIALS",
-    "Candidate",
-    "EarlierSessions",
-    "FittingSession",
-    "LateStarts",
-]
-
-
 MAX_TRIALS: Final = 1 << 20
 """Trials of one kind, of all connections together: half a minute."""
 _MAX_TRIALS_A_RECORD: Final = 1 << 14

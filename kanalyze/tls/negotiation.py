@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.tls.keys import CipherSuite
     from kanalyze.tls.records import TlsRecord
 
-__all__ = [
-    "NOBODY",
-    "Decryption",
-    "Ends",
-    "MessageOrigin",
-    "Negotiation",
-    "RecordPlace",
-    "TlsCounts",
-    "TlsFacts",
-]
-
 _VERSIONS: Final = {
     0x0300: "SSL 3.0",
     0x0301: "TLS 1.0",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kanalyze.tls.late_start import LateStarts
     from kanalyze.tls.negotiation import Ends
 
-__all__ = ["TlsEvents", "TlsSession"]
-
 
 class TlsEvents:
     """The results of one step of a session."""

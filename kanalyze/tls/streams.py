@@ -58,15 +58,6 @@ if TYPE_CHECKING:
 
     _NewSession: TypeAlias = Callable[[TcpConnection], TlsSession]
 
-__all__ = [
-    "MAX_WAITING_BYTES",
-    "MAX_WAIT_NS",
-    "DecryptedBatch",
-    "DecryptedStreams",
-    "GivenUp",
-    "TlsDetector",
-]
-
 _SEARCHED_BYTES: Final = 1 << 16
 """More than the size of three records of the largest size."""
 _SMALL_SIZE: Final = bytes(2)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamUpdate
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = ["RequestEstimate", "WatchedConnection"]
-
 _FINISHED_BYTES: Final = (53, 69, 85)
 """Sizes of the body of a TLS 1.3 record with only a Finished: 4 bytes, the hash (32 or 48), 1, the
 tag; Java adds 16 bytes of padding."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.tls.watched import WatchedConnection
 
-__all__ = ["TlsWatcher"]
-
 _HEAD_BYTES: Final = HEADER_BYTES + 2
 """A header, and an alert."""
 _CONNECTION_BYTES: Final = 1 << 12

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kanalyze.capture import merge
-from kanalyze.capture.formats import parser, pcap, pcapng
+from kanalyze.capture import merge, reader
+from kanalyze.capture.formats import pcap, pcapng
 from tests.support.uncompiled import uncompiled
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def pytest_report_header() -> str:
 
 _SCANNED_BY = {
     "kanalyze.capture.formats.packet_scan": (pcap, pcapng),
-    "kanalyze.common.int_columns": (merge, parser),
+    "kanalyze.common.int_columns": (merge, reader),
 }
 
 

@@ -6,13 +6,14 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.saved import save
-from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.net.tcp.reassembly import Reassembler
 from tests.support.packets import Packet, make_batch, segment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kanalyze.model.tcp import TcpConnection
+    from kanalyze.net.tcp.limits import ReassemblyLimits
 
 _IDENTIFICATION_AT = 14 + 4
 _WINDOW_AT = {False: 14 + 20 + 14, True: 14 + 40 + 14}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kanalyze.model.packets import PacketBatch
 from kanalyze.model.streams import Chunk, Gap
-from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.net.tcp.reassembly import Reassembler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import StreamUpdate
     from kanalyze.model.tcp import TcpConnection
+    from kanalyze.net.tcp.limits import ReassemblyLimits
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 CLIENT = ("10.0.0.1", 50000)

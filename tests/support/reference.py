@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from kanalyze.capture.merge import MergedCaptures, slice_of
+from kanalyze.capture.merge import MergedCaptures
 from kanalyze.common.int_columns import shifted
 from kanalyze.runtime import settings
 from kanalyze.runtime.pipeline import Analysis
@@ -88,7 +88,7 @@ def _pieces(batch: PacketBatch, most_packets: Callable[[], int]) -> Iterator[Pac
     first = 0
     while first < len(batch):
         last = min(first + most_packets(), len(batch))
-        piece = _of_its_own(slice_of(batch, slice(first, last), batch.number[first:last]))
+        piece = _of_its_own(batch.part(slice(first, last)))
         yield piece
         np.frombuffer(piece.buffer, np.uint8)[:] = 0xA5
         first = last

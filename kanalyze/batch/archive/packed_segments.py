@@ -23,7 +23,7 @@ import pyarrow as pa
 from kanalyze.common.int_columns import joined
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.net.segment_columns import SegmentColumns
+from kanalyze.net.segment_columns import COLUMN_NAMES, SegmentColumns
 from kanalyze.net.tcp.segment_iterator import SegmentGroups
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ _HOLE_COLUMNS: Final = 3
 _WORD: Final = 8
 _SEQUENCE_MASK: Final = 0xFFFF_FFFF
 _HALF: Final = 1 << 31
-_NAMES: Final = tuple(name for name in SegmentColumns.__slots__ if name != "buffer")
 _LARGEST_BYTES: Final = 1 << 31
 """Limit of an unpacked block: far more than a task reads at once."""
 
@@ -124,13 +123,13 @@ class PrunedSegments(NamedTuple):
 
 def as_arrays(segments: SegmentColumns) -> SegmentColumns:
     """Return segments whose columns are NumPy arrays over the same memory."""
-    columns = {name: np.asarray(getattr(segments, name)) for name in _NAMES}
+    columns = {name: np.asarray(getattr(segments, name)) for name in COLUMN_NAMES}
     return SegmentColumns(segments.buffer, **columns)
 
 
 def select_rows(segments: SegmentColumns, rows: NDArray[np.int64]) -> SegmentColumns:
     """Return some segments, in the order of ``rows``."""
-    columns = {name: getattr(segments, name)[rows] for name in _NAMES}
+    columns = {name: getattr(segments, name)[rows] for name in COLUMN_NAMES}
     return SegmentColumns(segments.buffer, **columns)
 
 
@@ -147,7 +146,7 @@ def prune(segments: SegmentColumns, key_ns: NDArray[np.int64], holes: Holes) -> 
         begins, ends = begins[np.lexsort((begins, row))], ends[np.lexsort((ends, row))]
     hole_bytes = np.bincount(holes.row, holes.length, len(segments)).astype(np.int64)
     kept_bytes = segments.captured_bytes - hole_bytes
-    columns = {name: getattr(segments, name).copy() for name in _NAMES}
+    columns = {name: getattr(segments, name).copy() for name in COLUMN_NAMES}
     columns["payload_start"] = np.cumsum(kept_bytes) - kept_bytes
     copies = SegmentColumns(memoryview(joined(segments.buffer, begins, ends)), **columns)
     return PrunedSegments(copies, kept_bytes, key_ns, holes)
@@ -179,7 +178,7 @@ def concat_segments(parts: Sequence[SegmentColumns]) -> SegmentColumns:
     shifts = (np.cumsum(sizes) - sizes).tolist()
     columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in _NAMES
+        for name in COLUMN_NAMES
         if name != "payload_start"
     }
     start = [part.payload_start + shift for part, shift in zip(parts, shifts, strict=True)]

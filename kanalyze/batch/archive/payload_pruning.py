@@ -26,7 +26,8 @@ from kanalyze.kafka.session.tracker import ConnectionTracker
 from kanalyze.model.streams import Chunk
 from kanalyze.net.headers import shards_of
 from kanalyze.net.proxy.streams import StreamsBehindProxies
-from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.net.tcp.limits import ReassemblyLimits
+from kanalyze.net.tcp.reassembly import Reassembler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

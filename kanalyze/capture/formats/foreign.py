@@ -14,8 +14,6 @@ from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = ["LOOK_BYTES", "ForeignFormat", "foreign_format"]
-
 LOOK_BYTES: Final = 4 << 10
 """Bytes of a file's beginning that are enough to recognize a format."""
 

@@ -21,9 +21,10 @@ from kanalyze.capture.formats.parser import (
     BEGIN_BYTES,
     MAX_RECORD_BYTES,
     STANDARD_SNAP_BYTES,
-    Columns,
     begins_capture,
 )
+from kanalyze.common.int_columns import rising
+from kanalyze.model.packets import PacketBatch
 
 try:
     import cython
@@ -119,14 +120,14 @@ class ColumnMaker:
         self.count = at + 1
         return 0
 
-    def take(self) -> Columns | None:
-        """Return the packets since the last call; None for none."""
-        return self.take_all() if self.count else None
-
-    def take_all(self) -> Columns:
-        """Return the packets since the last call, also if there are none."""
+    def take(self, buffer: memoryview) -> PacketBatch | None:
+        """Return the packets since the last call, whose bytes are in ``buffer``; None for none."""
+        if not self.count:
+            return None
         count, self.count = self.count, 0
-        return Columns(
+        return PacketBatch(
+            buffer,
+            number=rising(1, count),
             time_ns=self._time_ns[:count],
             offset=self._offset[:count],
             captured_bytes=self._captured[:count],

@@ -11,30 +11,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from kanalyze.common.int_columns import rising
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
-from kanalyze.model.packets import PacketBatch
 
 if TYPE_CHECKING:
-    from array import array
-
-__all__ = [
-    "BEGIN_BYTES",
-    "MAX_PACKETS",
-    "MAX_RECORD_BYTES",
-    "PCAPNG_BYTE_ORDERS",
-    "PCAPNG_MAGIC",
-    "PCAP_MAGICS",
-    "STANDARD_SNAP_BYTES",
-    "CaptureParser",
-    "Columns",
-    "Parsed",
-    "PcapVariant",
-    "begins_capture",
-    "corrupt",
-    "is_capture_magic",
-]
+    from kanalyze.model.packets import PacketBatch
 
 
 class PcapVariant(NamedTuple):
@@ -104,56 +85,11 @@ MAX_PACKETS = 32_768
 memory at once."""
 
 
-class Columns:
-    """Packets as columns, without numbers; :class:`PacketBatch` explains the columns."""
-
-    __slots__ = ("captured_bytes", "link_type", "offset", "time_ns", "wire_bytes")
-
-    def __init__(
-        self,
-        time_ns: array[int],
-        offset: array[int],
-        captured_bytes: array[int],
-        wire_bytes: array[int],
-        link_type: array[int],
-    ) -> None:
-        self.time_ns = time_ns
-        self.offset = offset
-        self.captured_bytes = captured_bytes
-        self.wire_bytes = wire_bytes
-        self.link_type = link_type
-
-    def __len__(self) -> int:
-        return len(self.time_ns)
-
-    def first(self, count: int) -> Columns:
-        """Return the first ``count`` packets, or all of them if they are fewer."""
-        return Columns(
-            time_ns=self.time_ns[:count],
-            offset=self.offset[:count],
-            captured_bytes=self.captured_bytes[:count],
-            wire_bytes=self.wire_bytes[:count],
-            link_type=self.link_type[:count],
-        )
-
-    def batch(self, buffer: memoryview, first_number: int) -> PacketBatch:
-        """Make a batch over ``buffer``, numbered from ``first_number`` on."""
-        return PacketBatch(
-            buffer=buffer,
-            number=rising(first_number, len(self)),
-            time_ns=self.time_ns,
-            offset=self.offset,
-            captured_bytes=self.captured_bytes,
-            wire_bytes=self.wire_bytes,
-            link_type=self.link_type,
-        )
-
-
 class Parsed(NamedTuple):
     """The result of parsing the bytes between ``start`` and ``end``."""
 
-    columns: Columns | None
-    """The complete packets; None without one."""
+    batch: PacketBatch | None
+    """The complete packets, numbered from 1; None without one."""
     position: int
     """Index of the first unused byte: the start of an incomplete record, or ``end``."""
     record_bytes: int = 0

@@ -41,8 +41,6 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from array import array
 
-__all__ = ["CHAIN_BYTES", "Boundary", "PcapParser", "find_boundary"]
-
 _LINK_TYPE_MASK: Final = 0xFFFF
 """The bits above the link type are the length of the frame check sequence and flags. Packets may
 end with such a sequence: it is after the end that the IP header gives, and is not read."""
@@ -98,18 +96,18 @@ class PcapParser:
     def parse(self, buffer: memoryview, start: int, end: int, most: int = MAX_PACKETS) -> Parsed:
         """Read records: see :class:`kanalyze.capture.formats.parser.CaptureParser`."""
         position = self._records.scan(buffer, start, end, self._maker, most)
-        columns = self._maker.take()
+        batch = self._maker.take(buffer)
         if end - position < self.header_bytes:
-            return Parsed(columns, position)
+            return Parsed(batch, position)
         if begins_capture(bytes(buffer[position : position + BEGIN_BYTES])):
-            return Parsed(columns, position, begins_capture=True)
+            return Parsed(batch, position, begins_capture=True)
         captured = self._records.captured_bytes(buffer, position)
         if captured > self._max_captured_bytes:
             anomaly = corrupt(
                 f"a packet of {captured} bytes, where {self._max_captured_bytes} is the most"
             )
-            return Parsed(columns, position, 0, anomaly)
-        return Parsed(columns, position, self.header_bytes + captured)
+            return Parsed(batch, position, 0, anomaly)
+        return Parsed(batch, position, self.header_bytes + captured)
 
     @property
     def header_bytes(self) -> int:

@@ -27,8 +27,6 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
 
-__all__ = ["PcapngParser"]
-
 _MIN_BLOCK_BYTES: Final = 12
 _MIN_SECTION_BYTES: Final = 28
 
@@ -77,7 +75,7 @@ class PcapngParser:
             else:
                 parsed = Parsed(None, at, *self._next_block())
                 break
-        return parsed._replace(columns=self._maker.take())
+        return parsed._replace(batch=self._maker.take(buffer))
 
     def _next_block(self) -> tuple[int, Anomaly | None]:
         """Return the size of the next block, if known, and what is wrong with it."""

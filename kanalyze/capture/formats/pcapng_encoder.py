@@ -27,17 +27,6 @@ if TYPE_CHECKING:
 
     from kanalyze.model.packets import PacketBatch
 
-__all__ = [
-    "LONGEST_OWN_BEGIN",
-    "EncodedComments",
-    "PacketBlocks",
-    "PacketComments",
-    "decryption_secrets",
-    "interface_description",
-    "is_written_by_kanalyze",
-    "section_header",
-]
-
 _SECTION: Final = 0x0A0D0D0A
 _BYTE_ORDER: Final = 0x1A2B3C4D
 _UNKNOWN_LENGTH: Final = -1

@@ -23,8 +23,6 @@ from kanalyze.common.decompressors import GZIP, LZ4, ZSTD, Codec, OpenedCodec
 if TYPE_CHECKING:
     from kanalyze.capture.io.source import ByteSource
 
-__all__ = ["DecompressedSource", "compression_name"]
-
 _MAX_XZ_BYTES: Final = 160 << 20
 """``xz -9`` needs 65 MiB."""
 _INPUT_BYTES: Final = 32 << 10

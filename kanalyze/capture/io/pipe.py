@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
 
-__all__ = ["PipeCapture"]
-
 DEFAULT_GATHER_S: Final = 0.1
 _LOOK_EVERY_S: Final = 0.1
 """How often the thread checks whether it has to end."""

@@ -17,17 +17,6 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from kanalyze.capture.io.stores import Stores
 
-__all__ = [
-    "STDIN",
-    "BinaryFile",
-    "ByteSource",
-    "DamagedDataError",
-    "FileSource",
-    "PathLike",
-    "capture_name",
-    "open_source",
-]
-
 STDIN = "-"
 """The path that stands for standard input."""
 _STDIN_NAME = "standard input"

@@ -29,19 +29,6 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "KnownFile",
-    "Stores",
-    "UrlParts",
-    "absolute_path",
-    "arrow_url",
-    "is_url",
-    "local_path",
-    "scrubbed",
-    "shown_url",
-    "split_url",
-]
-
 _URL: Final = r"[A-Za-z][A-Za-z0-9+.-]+://"
 _CONTAINER_FIRST: Final = ("abfs", "wasb")
 """Schemes whose part before the ``@`` is the container, with a password after a colon."""

@@ -15,29 +15,20 @@ import os
 import select
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.capture.formats.packet_scan import ColumnMaker, KernelScan
 from kanalyze.capture.formats.parser import STANDARD_SNAP_BYTES
 from kanalyze.capture.live.kernel_filter import compile_filter
 from kanalyze.capture.live.packet_socket import InterfaceState
 from kanalyze.common.closing import ClosedAtEnd
+from kanalyze.common.int_columns import rising
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError, UsageError, reason_of
 
 if TYPE_CHECKING:
-    from kanalyze.capture.formats.parser import Columns
+    from kanalyze.capture.live.packet_socket import MessageFeed, PacketSocket, RingFeed
     from kanalyze.model.packets import PacketBatch
-
-__all__ = [
-    "DEFAULT_BUFFER_BYTES",
-    "DEFAULT_GATHER_S",
-    "BpfFeed",
-    "BpfSocket",
-    "InterfaceState",
-    "LiveCapture",
-    "bpf_columns",
-]
 
 
 class BpfSocket:
@@ -105,7 +96,7 @@ class BpfFeed:
         self._buffer = memoryview(bytearray(source.buffer_bytes))
         os.set_blocking(source.fileno(), False)
 
-    def take(self) -> tuple[memoryview, Columns] | None:
+    def take(self) -> PacketBatch | None:
         """Return the packets that have come; None for none. They are valid until the next call."""
         try:
             end = os.readv(self._source.fileno(), [self._buffer])
@@ -116,8 +107,7 @@ class BpfFeed:
                 raise CaptureError(f"capturing: {reason_of(error).lower()}") from error
             self._source.is_removed = error.errno == errno.ENXIO
             return None
-        columns = bpf_columns(self._buffer[:end], self._source.link_type, self._snap_bytes)
-        return (self._buffer, columns) if len(columns) else None
+        return bpf_packets(self._buffer[:end], self._source.link_type, self._snap_bytes)
 
     def give_back(self) -> None:
         """Release the packets of the last batch."""
@@ -126,11 +116,11 @@ class BpfFeed:
         """Do nothing: there is only memory to free."""
 
 
-def bpf_columns(buffer: memoryview, link_type: int, snap_bytes: int) -> Columns:
-    """Return the packets of one read from the device."""
+def bpf_packets(buffer: memoryview, link_type: int, snap_bytes: int) -> PacketBatch | None:
+    """Return the packets of one read from the device; None for none."""
     maker = ColumnMaker()
     KernelScan(link_type, snap_bytes).bpf(buffer, len(buffer), maker)
-    return maker.take_all()
+    return maker.take(buffer)
 
 
 def _link_type(descriptor: int, request: int) -> int:
@@ -147,43 +137,9 @@ DEFAULT_GATHER_S: Final = 0.5
 _LOOK_EVERY_S: Final = 0.01
 
 
-class _Source(Protocol):
-    """The socket or device that listens on the interface."""
-
-    link_type: int
-    is_promiscuous: bool
-
-    @property
-    def state(self) -> InterfaceState: ...
-
-    @property
-    def counts(self) -> tuple[int, int]: ...
-
-    def fileno(self) -> int: ...
-
-    def clear_error(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _Feed(Protocol):
-    """How packets are taken from the source."""
-
-    description: str
-
-    @property
-    def is_filling(self) -> bool: ...
-
-    def take(self) -> tuple[memoryview, Columns] | None: ...
-
-    def give_back(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class _Opened(NamedTuple):
-    source: _Source
-    feed: _Feed
+    source: PacketSocket | BpfSocket
+    feed: RingFeed | MessageFeed | BpfFeed
 
 
 class LiveCapture(ClosedAtEnd):
@@ -279,10 +235,12 @@ class LiveCapture(ClosedAtEnd):
         while True:
             now_s = time.monotonic()
             is_gathered = now_s >= self._gathered_s or self._feed.is_filling
-            gathered = self._feed.take() if is_gathered else None
-            if gathered is not None and len(gathered[1]):
+            batch = self._feed.take() if is_gathered else None
+            if batch is not None:
                 self._gathered_s = now_s + self._gather_s
-                return self._numbered(*gathered)
+                batch.number = rising(self.packets + 1, len(batch))
+                self.packets += len(batch)
+                return batch
             self._feed.give_back()  # blocks without packets
             if now_s >= until_s:
                 return None
@@ -341,11 +299,6 @@ class LiveCapture(ClosedAtEnd):
         self._poll = select.poll()
         self._poll.register(self._source.fileno(), select.POLLIN)
 
-    def _numbered(self, buffer: memoryview, columns: Columns) -> PacketBatch:
-        first_number = self.packets + 1
-        self.packets += len(columns)
-        return columns.batch(buffer, first_number)
-
     def _wait(self, timeout_s: float) -> None:
         if any(event & select.POLLERR for _, event in self._poll.poll(timeout_s * 1000)):
             self._source.clear_error()
@@ -363,7 +316,7 @@ def _open_linux(
         filtering = compile_filter(filter_text, link_type_of(name), name)
     source = PacketSocket(name, filtering, snap_bytes)
     try:
-        feed: _Feed | None = open_ring(source, buffer_bytes, snap_bytes)
+        feed: RingFeed | MessageFeed | None = open_ring(source, buffer_bytes, snap_bytes)
         if feed is None:
             feed = MessageFeed(source, buffer_bytes, snap_bytes)
         source.start(promiscuous=promiscuous)

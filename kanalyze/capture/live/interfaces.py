@@ -16,17 +16,6 @@ from kanalyze.errors import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "ANY",
-    "COOKED",
-    "ETHERNET",
-    "RAW_IP",
-    "Interface",
-    "hardware_type",
-    "interfaces",
-    "link_type_of",
-]
-
 ANY: Final = "any"
 """The name for all interfaces at once (Linux)."""
 

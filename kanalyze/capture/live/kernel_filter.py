@@ -20,23 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
-__all__ = [
-    "EVERYTHING",
-    "NOTHING",
-    "BpfProgram",
-    "Instruction",
-    "PacketHeader",
-    "assembled",
-    "compile_expression",
-    "compile_filter",
-    "has_libpcap",
-    "load_libpcap",
-    "parse_networks",
-    "port_filter",
-    "program_for",
-    "program_of",
-]
-
 Instruction = tuple[int, int, int, int]
 """Code, jump if true, jump if false, constant: ``struct bpf_insn`` (pcap/bpf.h)."""
 

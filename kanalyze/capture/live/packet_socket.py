@@ -43,21 +43,8 @@ from kanalyze.model.packet_arrays import gather, to_column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kanalyze.capture.formats.parser import Columns
     from kanalyze.capture.live.kernel_filter import Instruction
-
-__all__ = [
-    "ADDRESS_BYTES",
-    "HEADROOM_BYTES",
-    "SOL_PACKET",
-    "BlockRing",
-    "InterfaceState",
-    "MessageFeed",
-    "PacketSocket",
-    "RingFeed",
-    "RingLayout",
-    "open_ring",
-]
+    from kanalyze.model.packets import PacketBatch
 
 SOL_PACKET: Final = 263
 HEADROOM_BYTES: Final = 24
@@ -303,7 +290,7 @@ class BlockRing:
         """Whether :meth:`take` would return as much as it ever does."""
         return self._count_ready() == self._most_ready()
 
-    def take(self) -> tuple[memoryview, Columns] | None:
+    def take(self) -> PacketBatch | None:
         """Return the packets of the blocks that the kernel has passed on; None if there are none.
 
         Up to 16 MiB, and at most a quarter of the ring. They are valid until :meth:`give_back`. A
@@ -317,7 +304,7 @@ class BlockRing:
         self._first = (self._first + ready) % self._layout.block_count
         self._taken_blocks += ready
         self._scan.blocks(view, self._layout.block_bytes, ready, self._maker)
-        return view, self._maker.take_all()
+        return self._maker.take(view)
 
     def give_back(self) -> None:
         """Give the blocks that were read back to the kernel."""
@@ -363,12 +350,12 @@ class RingFeed:
         """Whether there are enough packets to return them without waiting for more."""
         return self._ring is not None and self._ring.is_filling
 
-    def take(self) -> tuple[memoryview, Columns] | None:
+    def take(self) -> PacketBatch | None:
         """Return the packets since :meth:`give_back`; None for none."""
-        block = self._ring.take() if self._ring is not None else None
-        if block is not None:
-            self._taken = block[0]
-        return block
+        batch = self._ring.take() if self._ring is not None else None
+        if batch is not None:
+            self._taken = batch.buffer
+        return batch
 
     def give_back(self) -> None:
         """Release the packets of the last batch."""
@@ -512,7 +499,7 @@ class MessageFeed:
         """Whether the last call was full, so that more packets are likely to wait."""
         return self._last_count == len(self._slots.messages)
 
-    def take(self) -> tuple[memoryview, Columns] | None:
+    def take(self) -> PacketBatch | None:
         """Return the packets that have come; None for none. They are valid until the next call."""
         count = self._last_count = self._receive_all()
         if not count:
@@ -530,7 +517,7 @@ class MessageFeed:
         tags = (control["tag_control"], control["tag_protocol"])
         columns = [to_column(column.astype(np.int64)) for column in (*numbers, *tags, starts)]
         self._scan.scan_columns(view, columns, self._maker)
-        return view, self._maker.take_all()
+        return self._maker.take(view)
 
     def give_back(self) -> None:
         """Do nothing: the memory is used again in any case."""

@@ -16,7 +16,7 @@ cdef class RecordCursor:
     cdef long long _remaining_records, _base_offset, _base_timestamp, _append_time
     cdef bint _is_append_time
     cdef int _status
-    cdef Py_ssize_t _key_at, _value_at, _headers_at
+    cdef readonly Py_ssize_t key_at, value_at, headers_at
     cdef readonly long long offset, timestamp_ms, key_bytes, value_bytes, header_count
     cdef readonly object problem
 

@@ -83,6 +83,7 @@ class RecordCursor:
     Attributes:
         offset, timestamp_ms: of the record; the time is -1 if it has none.
         key_bytes, value_bytes: sizes; -1 for null.
+        key_at, value_at, headers_at: where they begin; of the headers, the first length.
         header_count: how many headers it has.
         problem: why no more records can be read; None if all is right.
     """
@@ -118,7 +119,7 @@ class RecordCursor:
         self._is_append_time = append_time is not None
         self._append_time = 0 if append_time is None else append_time
         self._status = VALID
-        self._record_end = self._key_at = self._value_at = self._headers_at = 0
+        self._record_end = self.key_at = self.value_at = self.headers_at = 0
         self.offset = 0
         self.timestamp_ms = NO_TIMESTAMP
         self.key_bytes = self.value_bytes = -1
@@ -151,17 +152,17 @@ class RecordCursor:
         """Return the current record."""
         time_ms = None if self.timestamp_ms == NO_TIMESTAMP else self.timestamp_ms
         headers = self.headers()
-        key = self._part(self._key_at, self.key_bytes)
-        value = self._part(self._value_at, self.value_bytes)
+        key = self._part(self.key_at, self.key_bytes)
+        value = self._part(self.value_at, self.value_bytes)
         return _new(Record, (self.offset, time_ms, key, value, headers, True))
 
     def key(self) -> bytes | None:
         """Return the key of the current record; None for null."""
-        return self._part(self._key_at, self.key_bytes)
+        return self._part(self.key_at, self.key_bytes)
 
     def value(self) -> bytes | None:
         """Return the value of the current record; None for null."""
-        return self._part(self._value_at, self.value_bytes)
+        return self._part(self.value_at, self.value_bytes)
 
     def headers(self) -> tuple[Header, ...]:
         """Return the headers of the current record."""
@@ -169,18 +170,18 @@ class RecordCursor:
 
     def key_schema_id(self) -> int:
         """Return the schema id that the key begins with, as :func:`schema_id`."""
-        return _schema_id_at(self._data, self._key_at, self.key_bytes)
+        return _schema_id_at(self._data, self.key_at, self.key_bytes)
 
     def value_schema_id(self) -> int:
         """Return the schema id that the value begins with, as :func:`schema_id`."""
-        return _schema_id_at(self._data, self._value_at, self.value_bytes)
+        return _schema_id_at(self._data, self.value_at, self.value_bytes)
 
     def _part(self, at: int, size: int) -> bytes | None:
         return None if size < 0 else self._bytes[at : at + size]
 
     def _headers(self) -> tuple[Header, ...]:
         """Return the headers, which :meth:`_pass_headers` has checked."""
-        at, self._at = self._at, self._headers_at
+        at, self._at = self._at, self.headers_at
         headers = []
         for _ in range(self.header_count):
             size = self._size()
@@ -207,11 +208,11 @@ class RecordCursor:
         timestamp = self._varint()
         offset = self._varint()
         self.key_bytes = self._size()
-        self._key_at = self._at
+        self.key_at = self._at
         if self.key_bytes > 0:
             self._at += self.key_bytes
         self.value_bytes = self._size()
-        self._value_at = self._at
+        self.value_at = self._at
         if self.value_bytes > 0:
             self._at += self.value_bytes
         self._pass_headers()
@@ -240,7 +241,7 @@ class RecordCursor:
             self._status = TOO_MANY_HEADERS
             return
         self.header_count = count
-        self._headers_at = self._at
+        self.headers_at = self._at
         for _i in range(count):
             size = self._size()
             if size < 0:

@@ -24,7 +24,7 @@ from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.endpoint_hashes import EndpointHashes, hashes_of_ends
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.segment_columns import ACK, FIN, SYN
+from kanalyze.net.segment_columns import ACK, COLUMN_NAMES, FIN, SYN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -427,7 +427,7 @@ class _RingChunk:
         packets = self.packets
         headers = read_headers(packets.batch(), LayerStats())
         columns = SimpleNamespace(
-            **{name: np.asarray(getattr(headers, name)) for name in headers.__slots__}
+            **{name: np.asarray(getattr(headers, name)) for name in COLUMN_NAMES}
         )
         senders, receivers = hashes_of_ends(headers)
         # The sum is the same in both directions.

@@ -30,17 +30,6 @@ if TYPE_CHECKING:
 
     from kanalyze.model.streams import PartKind
 
-__all__ = [
-    "ANSWERS",
-    "BEGINNINGS",
-    "MAX_HEAD_BYTES",
-    "Head",
-    "Layer",
-    "Prefix",
-    "may_have_secrets",
-    "read_prefix",
-]
-
 MAX_HEAD_BYTES: Final = 1 << 17
 """More than the longest prefix of version 2 and a request of HTTP take."""
 _MAX_LAYERS: Final = 4

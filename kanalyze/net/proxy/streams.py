@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from kanalyze.model.tcp import TcpConnection
     from kanalyze.net.proxy.grammar import Prefix
 
-__all__ = ["StreamsBehindProxies", "UnwrappedBatch"]
-
 _PASSED: Final = Head(b"\xff", is_over=True)
 """In place of the first bytes of a direction that were passed on: no prefix begins so."""
 _CONNECTION_BYTES: Final = 1 << 10

@@ -34,7 +34,7 @@ from kanalyze.model.streams import StreamUpdate
 from kanalyze.model.tcp import TcpConnection, TcpMeasures
 from kanalyze.net.tcp.half_stream import HalfStream, StreamWriter
 from kanalyze.net.tcp.limits import BUFFERED_SEGMENT_BYTES
-from kanalyze.net.tcp.segment_iterator import Segment, check_pair, key_endpoint
+from kanalyze.net.tcp.segment_iterator import Segment, check_pair, key_endpoint, new_segment
 
 try:
     import cython
@@ -439,7 +439,7 @@ class OpenConnection:
             raise ValueError("no end of a connection, or measured by one run alone")
         pair = from_wide(lower_end), from_wide(higher_end)
         check_pair(pair)
-        first = Segment(0, 0, 0, 0, 0, 0, 0, 0, 0, index)
+        first = new_segment(0, 0, 0, 0, 0, 0, 0, 0, 0, index)
         connection = cls(pair, first, 0, limits, stats)
         connection._replace_tcp(make(TcpConnection, tcp), index, all_timed)
         connection.active_tick = tick
@@ -815,7 +815,7 @@ class HalfOpenConnection:
     @property
     def syn(self) -> Segment:
         """The SYN, as :meth:`OpenConnection.receive` takes it."""
-        return Segment(
+        return new_segment(
             self.sequence,
             self.acknowledgment,
             self.flags,

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from kanalyze.net.tcp.limits import ReassemblyLimits
     from kanalyze.net.tcp.segment_iterator import Pair, Segment
 
-__all__ = ["ConnectionTable", "IdleTimer", "TimeWaitTable"]
-
 _TICKS: Final = 4
 """A connection is idle after more ticks than these, because the first and the last are partial."""
 _Connection = TypeVar("_Connection", OpenConnection, HalfOpenConnection)

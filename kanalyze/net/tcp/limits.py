@@ -9,8 +9,6 @@ from typing import Final
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = ["BUFFERED_SEGMENT_BYTES", "ReassemblyLimits"]
-
 BUFFERED_SEGMENT_BYTES: Final = 320
 """Memory of a buffered segment without its payload. This and the sizes below were measured with
 tracemalloc on CPython 3.11 (229 bytes for a buffered segment, 4,218 for an open connection that

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.net.tcp.connection import OpenConnection
     from kanalyze.net.tcp.segment_iterator import Pair
 
-__all__ = ["ReassembledBatch", "Reassembler", "ReassemblyLimits"]
-
 
 class ReassembledBatch(NamedTuple):
     """What one batch of packets adds."""

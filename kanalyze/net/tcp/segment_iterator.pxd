@@ -31,7 +31,7 @@ cdef class Segment:
 @cython.locals(segment=Segment)
 cpdef Segment new_segment(long long sequence, long long acknowledgment, long long flags,
     long long start, long long length, long long captured, long long time_ns, long long packet,
-    long long rank, long long from_higher, long long marks)
+    long long rank, long long from_higher, long long marks=*)
 
 
 cdef class SegmentGroups:

@@ -24,7 +24,7 @@ from kanalyze.batch.archive.packed_segments import (
 from kanalyze.capture.merge import MergedCaptures
 from kanalyze.net.headers import read_headers
 from kanalyze.net.layer_stats import LayerStats
-from kanalyze.net.segment_columns import SegmentColumns
+from kanalyze.net.segment_columns import COLUMN_NAMES, SegmentColumns
 from tests.support.captures import CHOSEN, NAMES, often, path
 from tests.support.packets import make_batch, segment, timed
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.packed_segments import UnpackedBlock
 
 STEADY = settings(deadline=None, max_examples=60)
-COLUMNS = [name for name in SegmentColumns.__slots__ if name not in ("buffer", "payload_start")]
+COLUMNS = [name for name in COLUMN_NAMES if name != "payload_start"]
 NUMBERS = st.integers(0, 2**32 - 1)
 
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kanalyze.capture.live.capture import BpfSocket, bpf_columns
+from kanalyze.capture.live.capture import BpfSocket, bpf_packets
 from kanalyze.errors import CaptureError
 
 
@@ -23,7 +23,8 @@ def read_buffer(packets: list[tuple[int, int, bytes]]) -> bytes:
 def test_all_packets_of_one_read_are_found() -> None:
     packets = [(1_700_000_000, 999_999, b"a" * size) for size in (14, 61, 0, 1500, 3)]
     buffer = memoryview(read_buffer(packets))
-    columns = bpf_columns(buffer, 1, 1000)
+    columns = bpf_packets(buffer, 1, 1000)
+    assert columns is not None
     assert columns.time_ns.tolist() == [1_700_000_000_999_999_000] * 5
     assert columns.captured_bytes.tolist() == [14, 61, 0, 1000, 3]
     assert columns.wire_bytes.tolist() == [17, 64, 3, 1503, 6]
@@ -33,11 +34,13 @@ def test_all_packets_of_one_read_are_found() -> None:
 
 def test_more_packets_are_read_than_the_recursion_limit() -> None:
     buffer = memoryview(read_buffer([(1, 2, b"a")] * 5000))
-    assert len(bpf_columns(buffer, 0, 1000)) == 5000
+    packets = bpf_packets(buffer, 0, 1000)
+    assert packets is not None
+    assert len(packets) == 5000
 
 
 def test_an_empty_read_has_no_packets() -> None:
-    assert len(bpf_columns(memoryview(b""), 1, 1000)) == 0
+    assert bpf_packets(memoryview(b""), 1, 1000) is None
 
 
 def test_a_missing_device_is_an_error_of_one_line() -> None:

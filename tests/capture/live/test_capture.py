@@ -21,8 +21,9 @@ import pytest
 
 from kanalyze.capture.live import capture as capturing
 from kanalyze.capture.live import packet_socket
-from kanalyze.capture.live.capture import InterfaceState, LiveCapture
+from kanalyze.capture.live.capture import LiveCapture
 from kanalyze.capture.live.kernel_filter import port_filter
+from kanalyze.capture.live.packet_socket import InterfaceState
 from kanalyze.errors import CaptureError, UsageError
 from tests.support.captures import in_turn
 from tests.support.netns import Namespace, run

@@ -11,7 +11,7 @@ from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.tcp.connection import HalfOpenConnection, OpenConnection, TimedSegments
 from kanalyze.net.tcp.limits import ReassemblyLimits
 from kanalyze.net.tcp.reassembly import Reassembler
-from kanalyze.net.tcp.segment_iterator import IS_COPY, IS_ZERO_WINDOW, Segment
+from kanalyze.net.tcp.segment_iterator import IS_COPY, IS_ZERO_WINDOW, new_segment
 from tests.support.cases import for_each
 from tests.support.measuring import figures, measured, numbered
 from tests.support.packets import (
@@ -49,7 +49,7 @@ def everything(tcp: TcpConnection) -> dict[str, object]:
 def test_a_half_open_connection_closes_like_a_full_one_with_the_same_syn(
     pair, from_higher, measure, marks, end
 ):
-    syn = Segment(10, 3, SYN | 0xC0, 0, 0, 0, START_NS, 17, 0, from_higher, marks)
+    syn = new_segment(10, 3, SYN | 0xC0, 0, 0, 0, START_NS, 17, 0, from_higher, marks)
     all_timed = TimedSegments() if measure else None
     state = OpenConnection(pair, syn, 4, ReassemblyLimits(), LayerStats(), all_timed)
     assert state.receive(syn, SHARED)

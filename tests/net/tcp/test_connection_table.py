@@ -8,14 +8,14 @@ from kanalyze.net.layer_stats import LayerStats
 from kanalyze.net.segment_columns import Shard
 from kanalyze.net.tcp.connection_table import ConnectionTable, IdleTimer
 from kanalyze.net.tcp.limits import ReassemblyLimits
-from kanalyze.net.tcp.segment_iterator import Segment
+from kanalyze.net.tcp.segment_iterator import new_segment
 from tests.support.packets import ACK, RST, SYN, reassemble, segment, timed
 
 
 def test_serials_follow_the_packets_in_steps_of_the_number_of_shards():
     table = ConnectionTable(ReassemblyLimits(), LayerStats(), Shard(1, 3), None)
     late, early = (
-        table.begin((port, port + 1), Segment(10, 0, ACK, 0, 0, 0, packet, packet, 0, 0))
+        table.begin((port, port + 1), new_segment(10, 0, ACK, 0, 0, 0, packet, packet, 0, 0))
         for port, packet in ((1, 9), (2, 5))
     )
     table.assign_serials()

@@ -20,7 +20,7 @@ from kanalyze.net.tcp.half_stream import (
     distance,
 )
 from kanalyze.net.tcp.limits import ReassemblyLimits
-from kanalyze.net.tcp.segment_iterator import Segment
+from kanalyze.net.tcp.segment_iterator import new_segment
 from tests.support.cases import for_each
 from tests.support.packets import ACK, FIN, RST
 
@@ -229,5 +229,5 @@ def test_a_second_fin_at_another_offset_is_ignored():
 def test_a_probe_has_at_most_one_byte_just_before_the_next_byte(
     stream_offset, length, flags, is_probe
 ):
-    piece = Segment(0, 0, flags, 0, length, length, 0, 1, 0, 0)
+    piece = new_segment(0, 0, flags, 0, length, length, 0, 1, 0, 0)
     assert new_half_stream().is_probe(piece, stream_offset) is is_probe

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
-from kanalyze.net.tcp.reassembly import Reassembler, ReassemblyLimits
+from kanalyze.net.tcp.limits import ReassemblyLimits
+from kanalyze.net.tcp.reassembly import Reassembler
 from tests.support.cases import examples, for_each
 from tests.support.measuring import check_figures_in_batches, figures, numbered
 from tests.support.packets import (
