@@ -28,8 +28,7 @@ from kanalyze.capture.splits import plan_splits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
+    from kanalyze.batch.archive.blocks import Told
     from kanalyze.capture.splits import Split
 
 _SPLIT_BYTES = Settings((), "").split_bytes
@@ -87,10 +86,9 @@ def _splits(capture: Path) -> list[Split]:
     return plan_splits(found, Stores(), _SPLIT_BYTES)
 
 
-def _count(found: pa.RecordBatch) -> int:
-    """Return how many requests a task told with a batch."""
-    kind, _, data = (column[0].as_py() for column in found.columns)
-    return sum(map(len, from_arrow_stream(data))) if kind == "requests" else 0
+def _count(told: Told) -> int:
+    """Return how many requests a task told."""
+    return sum(map(len, from_arrow_stream(told.data))) if told.kind == "requests" else 0
 
 
 def main() -> None:

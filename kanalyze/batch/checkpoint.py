@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.history import ALL_CONNECTIONS, Stretch, from_json, to_json
@@ -24,9 +24,9 @@ from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
-    from kanalyze.batch.commit import Folder
+    from kanalyze.batch.shared_folder import FileEntry, SharedFolder
 
 __all__ = ["Checkpoint", "CheckpointFolder", "Cut", "QualityStateError", "load_quality"]
 
@@ -115,6 +115,8 @@ class Checkpoint:
     """What was read lately; older checkpoints only have from when to when."""
     cut: Cut | None = None
     """Where the run ended, if it left captures that were there for the next one."""
+    states: list[tuple[str, int]] = field(default_factory=list)
+    """The files with the states of open connections, and their sizes."""
 
     @property
     def whole_quality(self) -> CaptureQuality:
@@ -128,7 +130,7 @@ class Checkpoint:
 class CheckpointFolder:
     """The folder with the checkpoints of one archive. Methods raise UsageError."""
 
-    def __init__(self, files: Folder) -> None:
+    def __init__(self, files: SharedFolder) -> None:
         """Use a folder, which need not exist yet."""
         self._files = files
         self.shown = files.shown
@@ -163,47 +165,47 @@ class CheckpointFolder:
         if header != _first_line(text):
             raise self._damaged(name)
         try:
-            checkpoint, states = _from_json(json.loads(text))
+            checkpoint = _from_json(json.loads(text))
         except (QualityStateError, *_LOAD_ERRORS):
             raise self._damaged(name) from None
         if (checkpoint.run, checkpoint.archive) != (run, archive):
             raise self._damaged(name)
-        existing = [list(entry) for entry in self._state_files(run)]
-        if states != existing:
-            raise self._damaged(f"{_folder(run)}/states")
+        # There may be more files, of attempts of tasks that do not count.
+        if not {*map(tuple, checkpoint.states)} <= {*self._files.files(_states(run))}:
+            raise self._damaged(_states(run))
         return checkpoint
 
-    def states_url(self, run: int) -> str:
-        """Return the URL of the folder with the saved state of each bucket.
+    @property
+    def location(self) -> str:
+        """The folder, for tasks."""
+        return self._files.location
 
-        Parquet files with the columns ``bucket`` (int32) and ``data`` (binary).
+    def begin(self, run: int) -> str:
+        """Remove what is of a run of this number; return the folder for the states of buckets.
+
+        States are Parquet files with the columns ``bucket`` (int32) and ``data`` (binary).
         """
-        return f"{self._files.url}/{_folder(run)}/states"
+        self._files.remove(_folder(run))
+        # States may hold plaintext of messages that go on: nobody else reads them, at no time.
+        self._files.make_private(_folder(run))
+        return f"{self._files.location}/{_states(run)}"
 
     def sums(self, run: int) -> bytes | None:
         """Return what a run saved of :mod:`kanalyze.batch.sums`; None if that is nothing."""
         return self._files.read(f"{_folder(run)}/{_SUMS}")
 
     def write(
-        self,
-        checkpoint: Checkpoint,
-        write_states: Callable[[str], None] | None,
-        sums: bytes | None = None,
+        self, checkpoint: Checkpoint, states: Sequence[FileEntry], sums: bytes | None = None
     ) -> None:
-        """Write the checkpoint of a run; it replaces one with the same number.
+        """Write the checkpoint of a run that has begun.
 
-        ``write_states`` is called with :meth:`states_url`; None if no connection is open. For
-        ``sums`` see :meth:`sums`.
+        ``states`` are files in the folder for states; for ``sums`` see :meth:`sums`.
         """
         folder = _folder(checkpoint.run)
-        self._files.remove(folder)
-        # States may hold plaintext of messages that go on: nobody else reads them, at no time.
-        self._files.make_private(folder)
-        if write_states is not None:
-            write_states(self.states_url(checkpoint.run))
         if sums is not None:
             self._files.write(f"{folder}/{_SUMS}", sums)
-        text = json.dumps(_to_json(checkpoint, self._state_files(checkpoint.run))).encode("ascii")
+        named = sorted((f"{_states(checkpoint.run)}/{name}", size) for name, size in states)
+        text = json.dumps(_to_json(replace(checkpoint, states=named))).encode("ascii")
         self._files.write(f"{folder}/checkpoint", _first_line(text) + b"\n" + text)
         self._files.make_private(folder)
 
@@ -214,12 +216,6 @@ class CheckpointFolder:
         for folder in folders - {_folder(run) for run in kept if run}:
             if _RUN_FOLDER.fullmatch(folder):
                 self._files.remove(folder)
-
-    def _state_files(self, run: int) -> list[tuple[str, int]]:
-        files = self._files.files(f"{_folder(run)}/states")
-        return [
-            (entry.name, entry.total_bytes) for entry in files if entry.name.endswith(".parquet")
-        ]
 
     def _damaged(self, name: str) -> UsageError:
         return UsageError(f"{self.shown}: {name} is damaged; --replace starts over")
@@ -244,12 +240,16 @@ def _folder(run: int) -> str:
     return f"run-{run:06}"
 
 
+def _states(run: int) -> str:
+    return f"{_folder(run)}/states"
+
+
 def _first_line(text: bytes) -> bytes:
     digest = hashlib.blake2b(text, digest_size=16).hexdigest().encode()
     return b"%s %d %s" % (_MAGIC_WORD, _FORMAT, digest)
 
 
-def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
+def _to_json(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "run": checkpoint.run,
         "archive": checkpoint.archive,
@@ -265,15 +265,14 @@ def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
         },
         "history": to_json(checkpoint.history),
         "cut": checkpoint.cut,
-        "states": states,
+        "states": checkpoint.states,
     }
 
 
-def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
-    """Return a checkpoint, and the names and sizes of the files with its states."""
+def _from_json(plain: dict[str, Any]) -> Checkpoint:
     quality = load_quality(plain["quality"])
     history = plain.get("history")
-    checkpoint = Checkpoint(
+    return Checkpoint(
         run=int(plain["run"]),
         archive=str(plain["archive"]),
         buckets=int(plain["buckets"]),
@@ -289,5 +288,5 @@ def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
         },
         history=_unknown_history(quality) if history is None else from_json(history),
         cut=_cut(plain.get("cut")),
+        states=[(str(name), int(size)) for name, size in plain["states"]],
     )
-    return checkpoint, list(plain["states"])

@@ -178,7 +178,7 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
 
     progress.begin("starting Spark")
     with _session(arguments) as spark:
-        engine = SparkEngine(spark, print_message, arguments.scratch)
+        engine = SparkEngine(spark, arguments.scratch)
         with progress.shown(engine.tasks_done):
             yield engine
 

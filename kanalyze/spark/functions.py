@@ -195,7 +195,7 @@ class Archive(ClosedAtEnd):
     ) -> RebuiltConnections:
         plan = make_plan(self._texts(table, options))
         job = self._captured.job._replace(plan=plan, others=others)
-        rebuilt = self._captured.rebuild(job, None, names)
+        rebuilt = self._captured.rebuild(job, names)
         self._rebuilt_tables.append(rebuilt)
         return rebuilt
 

@@ -28,7 +28,6 @@ from kanalyze.cli.interruption import Interrupted
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
 from kanalyze.runtime.state import _digest
-from kanalyze.spark.hadoop_folder import HadoopFolder
 from kanalyze.spec.rows.cluster import CARRIED_NAMES
 from kanalyze.spec.rows.tables import SQL_TABLES
 from tests.support import tls_captures
@@ -449,9 +448,8 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, operation: str, after: int) -> None
                 raise Killed
             allowed[0] -= 1
 
-    for folder_type in (HadoopFolder, SharedFolder):
-        monkeypatch.setattr(folder_type, "write", counted_write(folder_type.write, count))
-        monkeypatch.setattr(folder_type, "move", counted_move(folder_type.move, count))
+    monkeypatch.setattr(SharedFolder, "write", counted_write(SharedFolder.write, count))
+    monkeypatch.setattr(SharedFolder, "move", counted_move(SharedFolder.move, count))
 
 
 def counted_write(write: Any, count: Callable[[str], None]) -> Any:
@@ -885,10 +883,10 @@ def test_a_report_without_new_captures_has_open_connections(run, growing, monkey
     reported = []
 
     def report_on(*arguments, **options):
-        reported.append(arguments[1])
+        reported.append(arguments[2])
         return report_on_files(*arguments, **options)
 
-    monkeypatch.setattr("kanalyze.batch.process_engine.report_on_files", report_on)
+    monkeypatch.setattr("kanalyze.batch.run.report_on_files", report_on)
     result = run(*growing.arguments, "--limit", 30)
     assert (result.status, result.err) == (0, "kanalyze: no new captures\n")
     (files,) = reported

@@ -5,7 +5,8 @@ import functools
 import json
 import os
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,14 +20,11 @@ from kanalyze.batch.checkpoint import (
     load_quality,
 )
 from kanalyze.batch.history import ALL_CONNECTIONS, Stretch
-from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.shared_folder import FileEntry, SharedFolder
 from kanalyze.errors import UsageError
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis
 from tests.support.cases import for_each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = ("codecs", "errors", "groups", "old-0-8-2-2", "tls")
 
@@ -153,15 +151,14 @@ def folder(tmp_path: Path) -> CheckpointFolder:
 
 def test_a_checkpoint_is_read_back_unchanged(folder, tmp_path):
     original = checkpoint()
-
-    def write_states(url: str) -> None:
-        assert url == f"file:{tmp_path}/state/run-000001/states" == folder.states_url(1)
-        states = tmp_path / "state" / "run-000001" / "states"
-        states.mkdir(parents=True)
-        (states / "part.parquet").write_bytes(b"states")
-
-    folder.write(original, write_states)
+    states = tmp_path / "state" / "run-000001" / "states"
+    assert folder.begin(1) == str(states)
+    states.mkdir(parents=True)
+    (states / "part.parquet").write_bytes(b"states")
+    (states / "of-a-task-that-failed.parquet").write_bytes(b"sta")
+    folder.write(original, [FileEntry("part.parquet", 6)])
     loaded = folder.read(1, "x")
+    assert loaded.states == [("run-000001/states/part.parquet", 6)]
     names = ("run", "archive", "buckets", "is_finished", "options", "read", "names", "history")
     for name in names:
         assert getattr(loaded, name) == getattr(original, name)
@@ -169,13 +166,13 @@ def test_a_checkpoint_is_read_back_unchanged(folder, tmp_path):
     assert loaded.whole_quality.kafka_connections == (
         original.quality.kafka_connections + original.open_quality.kafka_connections
     )
-    (tmp_path / "state" / "run-000001" / "states" / "more.parquet").write_bytes(b"")
+    (states / "part.parquet").write_bytes(b"state")
     with pytest.raises(UsageError, match="run-000001/states is damaged"):
         folder.read(1, "x")
 
 
 def test_an_older_checkpoint_may_have_read_any_connection(folder, tmp_path):
-    folder.write(checkpoint(), None)
+    folder.write(checkpoint(), [])
     file = tmp_path / "state" / "run-000001" / "checkpoint"
     plain = json.loads(file.read_bytes().partition(b"\n")[2])
     del plain["history"]
@@ -194,7 +191,7 @@ def test_adding_up_quality_changes_no_checkpoint():
 def test_only_checkpoints_that_a_run_may_go_back_to_are_kept(folder, tmp_path):
     assert folder.owner() is None
     for run in (1, 2, 3, 4):
-        folder.write(checkpoint(run), None)
+        folder.write(checkpoint(run), [])
     (tmp_path / "state" / "run-of-mine").mkdir()
     (tmp_path / "state" / "run-of-mine" / "notes").write_text("x")
     folder.own("x", "file:/out")
@@ -207,7 +204,7 @@ def test_only_checkpoints_that_a_run_may_go_back_to_are_kept(folder, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_reported_in_one_line(folder, tmp_path):
-    folder.write(checkpoint(), None)
+    folder.write(checkpoint(), [])
     file = tmp_path / "state" / "run-000001" / "checkpoint"
     whole = file.read_bytes()
     noise = random.Random(2)
@@ -241,15 +238,12 @@ def test_states_are_readable_by_their_owner_alone(folder, tmp_path):
     try:
         run = tmp_path / "state" / "run-000001"
 
-        def write_states(url: str) -> None:
-            assert url.startswith("file:")
-            states = run / "states"
+        for _ in range(2):  # the second one replaces the first
+            states = Path(folder.begin(1))
             states.mkdir()
             (states / "part.parquet").write_bytes(b"plaintext")
             assert run.stat().st_mode & 0o077 == 0
-
-        for _ in range(2):  # the second one replaces the first
-            folder.write(checkpoint(), write_states)
+            folder.write(checkpoint(), [FileEntry("part.parquet", 9)])
             modes = {path.name: path.stat().st_mode & 0o777 for path in run.rglob("*")}
             assert modes == {"states": 0o700, "part.parquet": 0o600, "checkpoint": 0o600}
             assert run.stat().st_mode & 0o777 == 0o700

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kanalyze.batch.archive.blocks import from_arrow_stream, to_arrow_stream, told_row
+from kanalyze.batch.archive.blocks import Told, from_arrow_stream, to_arrow_stream
 from kanalyze.batch.archive.table_files import (
     OPEN_ANOMALIES,
     OPEN_CONNECTIONS,
     TableFiles,
     with_small_merged,
 )
-from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import BatchMaker, array_of
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
 from kanalyze.spec.rows.cluster import REQUEST_ID
@@ -41,7 +40,6 @@ __all__ = [
     "BucketSink",
     "FileRows",
     "PacketAnomalies",
-    "StagedFile",
     "ToldRows",
     "anomalies_of_packets",
     "numbered",
@@ -62,10 +60,10 @@ _PENDING_BYTES: Final = 1 << 20
 class BucketSink(Protocol):
     """Takes the rows of one bucket; the methods yield what the task tells the driver."""
 
-    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+    def add(self, rows: TableRows) -> Iterator[Told]:
         """Take rows of all tables."""
 
-    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[Told]:
         """Take the rows of connections that continue in later captures, after all others."""
 
 
@@ -76,13 +74,13 @@ class FileRows:
         """Write to ``files``, which takes the rows of one bucket after another."""
         self._files = files
 
-    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+    def add(self, rows: TableRows) -> Iterator[Told]:
         """Write rows; nothing is yielded."""
         for name, block in rows.blocks():
             self._files.add(name, numbered(block, rows.first_id) if name == _REQUESTS else block)
         yield from ()
 
-    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[Told]:
         """Write these rows; nothing is yielded."""
         self._files.add(OPEN_CONNECTIONS, RowBlock.of_rows(rows, TABLES["connections"].columns))
         yield from ()
@@ -98,7 +96,7 @@ class ToldRows:
         self._is_numbered = REQUEST_ID in tables[_REQUESTS]
         self._pending: dict[str, list[pa.RecordBatch]] = {}
 
-    def add(self, rows: TableRows) -> Iterator[pa.RecordBatch]:
+    def add(self, rows: TableRows) -> Iterator[Told]:
         """Take rows; yield those of tables that have enough."""
         for name, block in rows.blocks():
             if name in self._makers:
@@ -109,7 +107,7 @@ class ToldRows:
                 if sum(batch.nbytes for batch in pending) >= _PENDING_BYTES:
                     yield self._told(name, self._pending.pop(name))
 
-    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[pa.RecordBatch]:
+    def open_connections(self, rows: list[ConnectionRow]) -> Iterator[Told]:
         """Yield the pending rows, then these."""
         for name, pending in self._pending.items():
             yield self._told(name, pending)
@@ -117,22 +115,14 @@ class ToldRows:
             block = RowBlock.of_rows(rows, TABLES["connections"].columns)
             yield self._told(OPEN_CONNECTIONS, [self._makers["connections"].of_block(block)])
 
-    def _told(self, name: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        return told_row(name, self._bucket, to_arrow_stream(batches))
+    def _told(self, name: str, batches: Sequence[pa.RecordBatch]) -> Told:
+        return Told(name, to_arrow_stream(batches), self._bucket)
 
 
 def numbered(block: RowBlock, first_id: int) -> RowBlock:
     """Return requests with their numbers."""
     numbers = Ints(array("q", range(first_id, first_id + len(block))), None)
     return RowBlock(len(block), {REQUEST_ID.name: numbers, **block.columns})
-
-
-class StagedFile(NamedTuple):
-    """A file with rows in the staging folder."""
-
-    table: str
-    name: str
-    """Relative to the staging folder."""
 
 
 def staged(
@@ -143,7 +133,7 @@ def staged(
     merge: Callable[[Sequence[Sequence[WrittenFile]]], Sequence[WrittenFile]],
     *,
     keeps_open: bool,
-) -> list[StagedFile]:
+) -> list[WrittenFile]:
     """Return all files of a job whose tasks write rows.
 
     Anomalies that no task wrote are written here.
@@ -164,8 +154,7 @@ def staged(
         (retried_table, read_summary.retryable_rows),
     ):
         files.add(table, RowBlock.of_rows(rows, ANOMALY_COLUMNS))
-    whole = with_small_merged([*files.finish(), *written], merge)
-    return [StagedFile(file.table, file.name) for file in whole]
+    return with_small_merged([*files.finish(), *written], merge)
 
 
 def write_anomalies(
