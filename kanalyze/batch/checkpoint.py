@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.history import ALL_CONNECTIONS, Stretch, from_json, to_json
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.errors import UsageError
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -28,48 +28,9 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.shared_folder import FileEntry, SharedFolder
 
-__all__ = ["Checkpoint", "CheckpointFolder", "Cut", "QualityStateError", "load_quality"]
-
-
-class QualityStateError(KanalyzeError):
-    """JSON values that are not the quality of captures."""
-
+__all__ = ["Checkpoint", "CheckpointFolder", "Cut"]
 
 _LOAD_ERRORS: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
-
-
-def load_quality(json_value: Any) -> CaptureQuality:
-    """Undo :meth:`CaptureQuality.to_values`; raises QualityStateError."""
-    try:
-        if isinstance(json_value, list):
-            json_value = dict(zip(_NAMES_ONCE, json_value, strict=True))
-        names = json_value.keys() - _NO_COUNTS
-        if not _COUNTS_ONCE <= names <= vars(CaptureQuality()).keys():
-            raise QualityStateError(_DAMAGED)
-        return CaptureQuality.from_values(json_value)
-    except (*_LOAD_ERRORS, AttributeError) as error:
-        raise QualityStateError(_DAMAGED) from error
-
-
-_DAMAGED: Final = "the quality of the captures is damaged"
-_NAMES_ONCE: Final = (
-    *("captures", "packets", "captured_bytes", "wire_bytes", "first_time_ns", "last_time_ns"),
-    *("dropped_packets", "interfaces", "comments", "packet_comments", "tcp_packets"),
-    *("not_tcp_packets", "unreadable_packets", "other_packets", "tunnels", "fragment_packets"),
-    *("lost_datagrams", "connections", "kafka_connections", "tls_connections"),
-    *("other_connections", "other_protocols", "kafka_ports", "unknown_ports", "payload_bytes"),
-    *("kafka_bytes", "decoded_bytes", "undecoded_bytes", "skipped_bytes", "lost_bytes"),
-    *("snapped_bytes", "retransmitted_bytes", "duplicate_bytes", "network_duplicate_bytes"),
-    *("refused_connections", "refused_by", "unanswered_connections", "unanswered_by"),
-    *("out_of_order_packets", "late_packets", "late_bytes", "out_of_window_packets"),
-    *("out_of_window_bytes", "before_start_bytes", "anomalies"),
-)
-"""The names of counts in checkpoints that have a list of them, without names."""
-_NO_COUNTS: Final = frozenset(("lost_bytes", "snapped_bytes"))
-"""Those that are not counted any more: they are the bytes of anomalies."""
-_COUNTS_ONCE: Final = frozenset(_NAMES_ONCE) - _NO_COUNTS
-
-
 _FORMAT: Final = 2
 """Must be raised if older versions would read the file wrongly. A new key need not be: they leave
 it out, and it has a value for files without it."""
@@ -166,7 +127,7 @@ class CheckpointFolder:
             raise self._damaged(name)
         try:
             checkpoint = _from_json(json.loads(text))
-        except (QualityStateError, *_LOAD_ERRORS):
+        except _LOAD_ERRORS:
             raise self._damaged(name) from None
         if (checkpoint.run, checkpoint.archive) != (run, archive):
             raise self._damaged(name)
@@ -270,7 +231,7 @@ def _to_json(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _from_json(plain: dict[str, Any]) -> Checkpoint:
-    quality = load_quality(plain["quality"])
+    quality = CaptureQuality.from_values(plain["quality"])
     history = plain.get("history")
     return Checkpoint(
         run=int(plain["run"]),
@@ -281,9 +242,9 @@ def _from_json(plain: dict[str, Any]) -> Checkpoint:
         read={str(name): size for name, size in plain["read"].items()},
         names={bytes.fromhex(topic_id): str(name) for topic_id, name in plain["names"].items()},
         quality=quality,
-        open_quality=load_quality(plain["open_quality"]),
+        open_quality=CaptureQuality.from_values(plain["open_quality"]),
         closing={
-            int(bucket): load_quality(quality)
+            int(bucket): CaptureQuality.from_values(quality)
             for bucket, quality in plain.get("closing", {}).items()
         },
         history=_unknown_history(quality) if history is None else from_json(history),
