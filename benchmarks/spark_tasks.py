@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from benchmarks.errors import BenchmarkError, run_main
 from kanalyze.batch.archive.blocks import from_arrow_stream, load_report
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread
-from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuilding
+from kanalyze.batch.archive.tasks import Job, read_splits, rebuilding
+from kanalyze.batch.engine import other_tables
 from kanalyze.batch.run_plan import Settings
 from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.inputs import FoundCapture
@@ -57,7 +58,7 @@ def take(captures: Sequence[Path], buckets: int) -> Took:
         job = Job(
             *(make_plan({}), buckets),
             prunes_payload=True,
-            others=OTHER_TABLES,
+            others=other_tables(),
             block_folder=folder,
         )
         splits = [split for capture in captures for split in _splits(capture)]

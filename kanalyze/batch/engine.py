@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from kanalyze.api.reports import names_of
-from kanalyze.api.tables import create_tables, insert_quality
+from kanalyze.api.tables import create_tables, insert_quality, tables_to_save
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, columns_of
 from kanalyze.batch.sums import insert_rows
 from kanalyze.common.named_tuples import NamedTuple
@@ -19,6 +19,7 @@ from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.cluster import REQUEST_ID
+from kanalyze.spec.rows.tables import ALWAYS
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ __all__ = [
     "ReportOptions",
     "Result",
     "check_queries",
+    "other_tables",
     "report_on_files",
     "report_on_rows",
 ]
@@ -77,6 +79,12 @@ class ReportOptions(NamedTuple):
         """The findings to search for, with thresholds; raises UsageError for an unknown one."""
         kinds = finding_kinds() if self.kinds is None else self.kinds
         return with_thresholds(kinds, self.thresholds)
+
+
+def other_tables() -> frozenset[str]:
+    """Return the tables that are made in the same pass as requests, with the packages here."""
+    made = {*ALWAYS, *tables_to_save(records=False)} - {"requests"}
+    return frozenset(made.intersection(ARCHIVE_TABLES))
 
 
 def check_queries(options: ReportOptions) -> None:

@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any, Final
 from kanalyze.batch.archive.planning import buckets_for, sends_segments, tasks_for
 from kanalyze.batch.archive.segment_readers import name_in_rows
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
-from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
+from kanalyze.batch.archive.tasks import Job
 from kanalyze.batch.archive_report import ArchiveFiles, growing_report
 from kanalyze.batch.checkpoint import Checkpoint, Cut
 from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
-from kanalyze.batch.engine import ReportOptions, report_on_files
+from kanalyze.batch.engine import ReportOptions, other_tables, report_on_files
 from kanalyze.batch.history import Stretch, run_before, stretch_of_late, with_run
 from kanalyze.batch.rebuild import CapturesRead, saved_states
 from kanalyze.batch.run_plan import (
@@ -250,7 +250,7 @@ class _BatchRun:
             buckets,
             prunes_payload=True,
             sends=sends_segments(captures, buckets),
-            others=OTHER_TABLES,
+            others=other_tables(),
             run=self.run.run,
             keeps_open=self._grows and not is_last,
             until_ns=self.run.until_ns,

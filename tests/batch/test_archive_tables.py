@@ -47,6 +47,19 @@ def test_answers_are_those_of_the_captures(archive: str, tmp_path: Path) -> None
         assert found
 
 
+@pytest.mark.parametrize("buckets", [1, 8])
+def test_metrics_that_clients_push_are_a_table(buckets: int, tmp_path: Path) -> None:
+    """Also where segments are sent without what no row needs."""
+    capture, out = str(path("telemetry")), str(tmp_path / "out")
+    options = ("--out", out, "--engine", "process", "--jobs", "1", "--buckets", str(buckets))
+    assert main(["batch", capture, *options]) == 0
+    lines = "SELECT client_metrics.* EXCLUDE request_id, requests.request_packet"
+    joined = "FROM client_metrics JOIN requests USING (request_id) ORDER BY ALL"
+    found = answer((f"{lines} {joined}",), (out,), tmp_path)
+    assert found == answer((f"{lines} {joined}",), (capture,), tmp_path)
+    assert len(found) == 89
+
+
 def test_a_url_may_name_an_archive(archive: str, tmp_path: Path) -> None:
     query = ("SELECT count(*) AS many FROM requests",)
     assert answer(query, (f"file://{archive}/",), tmp_path) == answer(query, (archive,), tmp_path)

@@ -15,11 +15,11 @@ from kanalyze.batch.archive.blocks import (
 )
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread, without_splits
 from kanalyze.batch.archive.tasks import (
-    OTHER_TABLES,
     Job,
     read_splits,
     rebuilding,
 )
+from kanalyze.batch.engine import other_tables
 from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.splits import Split
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
@@ -122,7 +122,7 @@ def a_job(
         buckets,
         prunes_payload,
         sends=sent == "written",
-        others=OTHER_TABLES,
+        others=other_tables(),
         run=run,
         keeps_open=keeps_open,
         block_folder=str(folder) if sent == "written" else None,

@@ -43,7 +43,9 @@ __all__ = [
     "with_small_merged",
 ]
 
-ARCHIVE_TABLES: Final = ("requests", "connections", "anomalies", "groups", "metadata", "changes")
+ARCHIVE_TABLES: Final = (
+    *("requests", "connections", "anomalies", "groups", "metadata", "changes", "client_metrics"),
+)
 """The tables of an archive; the files of each are in a folder of its name."""
 
 OPEN_CONNECTIONS: Final = "open_connections"

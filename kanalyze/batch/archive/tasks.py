@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from kanalyze.batch.archive.partitioner import ConnectionPartitioner
 from kanalyze.batch.archive.payload_pruning import PayloadPruner
 from kanalyze.batch.archive.row_sink import FileRows, ToldRows
 from kanalyze.batch.archive.segment_readers import BlockReader, ShardReader, name_in_rows
-from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, TableFiles
+from kanalyze.batch.archive.table_files import TableFiles
 from kanalyze.batch.archive.topic_name_scan import TopicNameScan
 from kanalyze.batch.history import CONNECTION_BITS
 from kanalyze.batch.key_sources import keyed_capture, with_captures
@@ -58,7 +58,7 @@ from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.anomalies import anomaly_row
-from kanalyze.tables.cluster.reader import CLUSTER_TABLES, fields_of
+from kanalyze.tables.cluster.reader import CLIENT_METRICS, CLUSTER_TABLES, fields_of
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
 
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
 
 __all__ = [
-    "OTHER_TABLES",
     "Job",
     "RebuildBuckets",
     "partition_packets",
@@ -95,8 +94,8 @@ RebuildBuckets: TypeAlias = (
 )
 """Rebuilds buckets, given names of topics by id, and the buckets with their saved states."""
 
-OTHER_TABLES = frozenset(ARCHIVE_TABLES) - {"requests"}
-"""Tables that can be made in the same pass as requests."""
+_OF_REQUESTS: Final = CLUSTER_TABLES | {CLIENT_METRICS}
+"""Tables whose lines belong to requests."""
 
 
 class Job(NamedTuple):
@@ -113,7 +112,7 @@ class Job(NamedTuple):
     sends: bool = True
     """Send segments to the task of their bucket; else it reads all captures."""
     others: frozenset[str] = frozenset()
-    """The :data:`OTHER_TABLES` to make in the same pass. If there are any, requests are
+    """Other tables of an archive to make in the same pass. If there are any, requests are
     numbered."""
     run: int = 0
     """Number of the run: no two requests of an archive have the same number."""
@@ -146,7 +145,7 @@ class Job(NamedTuple):
             plan.catalog,
             Decoders(plan.catalog),
             # Keep the fields of all tables: which ones are made is only known later.
-            Extractors(plan.catalog, fields_of(CLUSTER_TABLES)).needed_fields,
+            Extractors(plan.catalog, fields_of(_OF_REQUESTS)).needed_fields,
             # TLS must not be taken for Kafka because of its port, if it is to be decrypted.
             None if plan.keys is not None else broker_side(plan.ports, plan.brokers),
         )
@@ -498,7 +497,7 @@ def _requests(
     run = analysis.resumable(
         saved_state,
         keeps_open=job.keeps_open,
-        more=job.others & CLUSTER_TABLES,
+        more=job.others & _OF_REQUESTS,
         others=bool(job.others),
         first_id=first_request_id(job.run * job.buckets + bucket),
     )
