@@ -12,7 +12,6 @@ there were before.
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 
 from kanalyze.batch.commit import STAGING
 from kanalyze.batch.engine import Past, report_on_files
+from kanalyze.batch.run_plan import run_of
 from kanalyze.batch.sums import (
     MAX_SLOWEST_KEPT,
     dump_sums,
@@ -38,13 +38,12 @@ if TYPE_CHECKING:
     from kanalyze.batch.shared_folder import SharedFolder
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["ArchiveFiles", "growing_report"]
+__all__ = ["MAX_RUNS", "ArchiveFiles", "growing_report"]
 
 MAX_ROWS: Final = 100_000
 """Up to how many requests the latest runs may have that findings are searched in together."""
 MAX_RUNS: Final = 24
 """How many runs at most: each has files in every table."""
-_RUN: Final = re.compile(r"/(run|open)-([0-9]{6,})-[^/]*$")
 _SUMMED: Final = ("requests", "connections")
 
 
@@ -129,7 +128,7 @@ def _latest(folder: SharedFolder, files: ArchiveFiles) -> Mapping[str, Sequence[
     """Return the files of the latest of the earlier runs that findings are searched in."""
     by_run: dict[int, list[str]] = {}
     for name in files.earlier["requests"]:
-        by_run.setdefault(_run_of(name), []).append(name)
+        by_run.setdefault(run_of(name), []).append(name)
     room = MAX_ROWS - _rows(folder, files.new["requests"])
     first = 1
     for place, run in enumerate(sorted(by_run, reverse=True), start=2):
@@ -138,7 +137,7 @@ def _latest(folder: SharedFolder, files: ArchiveFiles) -> Mapping[str, Sequence[
             first = run + 1
             break
     return {
-        table: [name for name in names if _run_of(name) >= first]
+        table: [name for name in names if run_of(name) >= first]
         for table, names in files.earlier.items()
     }
 
@@ -150,9 +149,3 @@ def _rows(folder: SharedFolder, names: Iterable[str]) -> int:
         with folder.open_file(name) as file:
             rows += pq.read_metadata(file).num_rows
     return rows
-
-
-def _run_of(name: str) -> int:
-    found = _RUN.search(name)
-    assert found is not None, "the files of an archive are named by their run"
-    return int(found[2])

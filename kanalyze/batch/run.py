@@ -30,9 +30,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.archive.planning import buckets_for, sends_segments, tasks_for
 from kanalyze.batch.archive.segment_readers import name_in_rows
-from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
+from kanalyze.batch.archive.table_files import (
+    ARCHIVE_TABLES,
+    WrittenFile,
+    merge_files,
+    small_files,
+)
 from kanalyze.batch.archive.tasks import Job
-from kanalyze.batch.archive_report import ArchiveFiles, growing_report
+from kanalyze.batch.archive_report import MAX_RUNS, ArchiveFiles, growing_report
 from kanalyze.batch.checkpoint import Checkpoint, Cut
 from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
 from kanalyze.batch.engine import ReportOptions, other_tables, report_on_files
@@ -43,6 +48,7 @@ from kanalyze.batch.run_plan import (
     captures_text,
     options_of,
     plan_run,
+    run_of,
 )
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.batch.steps import BYTES_A_CORE, StartTimes, first_step, rereads_much
@@ -57,7 +63,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
-    from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.engine import Engine
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.rebuild import Rebuilt
@@ -301,7 +306,8 @@ class _BatchRun:
         folder = self.run.checkpoint_folder
         if folder is not None:
             folder.write(checkpoint, rebuilt.states, sums)
-        commits.commit(self._commit(moved))
+        merged, replaced = self._merged_small(checkpoint)
+        commits.commit(self._commit([*moved, *merged], [*self.run.removed, *replaced]))
         if folder is not None:
             folder.keep_only(checkpoint)
         return summary if self.run.until_ns is None else None
@@ -427,14 +433,39 @@ class _BatchRun:
             counts[file.table] += 1
         return moved
 
-    def _commit(self, moved: Sequence[tuple[str, str]]) -> Commit:
+    def _merged_small(self, checkpoint: Checkpoint) -> tuple[list[tuple[str, str]], list[str]]:
+        """Merge the small files of each hour of requests, as far as they stay.
+
+        Returns the merged files with their final names, and those that they replace. Runs that late
+        captures may undo, and those whose rows are searched for findings, keep files of their own.
+        """
+        if not self.settings.merges_small:
+            return [], []
+        undone = [one.before for one in checkpoint.history if one.before is not None]
+        last = min([*undone, self.run.run - MAX_RUNS])
+        kept = {*self.run.rows} - {*self.run.removed}
+        groups = small_files(
+            WrittenFile("requests", file.name, 0, file.total_bytes)
+            for file in self.out.files("requests")
+            if file.name in kept and run_of(file.name) <= last
+        )
+        arguments = [(self.out.location, group, STAGING) for group in groups]
+        moved = []
+        merged = self.engine.run(merge_files, arguments)
+        for index, (group, file) in enumerate(zip(groups, merged, strict=True)):
+            folder, run = group[0].name.rpartition("/")[0], max(run_of(one.name) for one in group)
+            name = f"{folder}/run-{run:06}-{self.run.run:06}-{index:05}.zstd.parquet"
+            moved.append((file.name, name))
+        return moved, [file.name for group in groups for file in group]
+
+    def _commit(self, moved: Sequence[tuple[str, str]], removed: list[str]) -> Commit:
         has_checkpoint = self.run.checkpoint_folder is not None
         about = {
             "archive": self.run.archive,
             "has_checkpoint": has_checkpoint,
             "captures": [] if has_checkpoint else [file.identity for file in self.run.files],
         }
-        return Commit(self.run.run, list(moved), self.run.removed, about)
+        return Commit(self.run.run, list(moved), removed, about)
 
 
 def _report_in(data: bytes) -> dict[str, Any] | None:

@@ -52,6 +52,7 @@ __all__ = [
     "find_files",
     "options_of",
     "plan_run",
+    "run_of",
     "select",
 ]
 
@@ -156,6 +157,8 @@ class Settings(NamedTuple):
     """Folder or URL of checkpoints; None: each run reads all captures."""
     finish: bool = False
     """With a checkpoint: read all files, and close all connections."""
+    merges_small: bool = False
+    """With a checkpoint: merge small files of earlier runs."""
     replace: bool = False
     """Start over, and replace all rows."""
     step_bytes: int | None = None
@@ -357,7 +360,12 @@ def _is_replaced(name: str, last_run: int) -> bool:
     """Return true if a file has rows of open connections, or of a run after ``last_run``."""
     if name.startswith(tuple(OPEN_PREFIXES.values())):
         return True
-    return int(name.rpartition("/run-")[2].partition("-")[0]) > last_run
+    return run_of(name) > last_run
+
+
+def run_of(name: str) -> int:
+    """Return the number of the run that a file with rows is of: of those merged, the last."""
+    return int(re.split(r"/(?:run|open)-", name)[-1].partition("-")[0])
 
 
 def _with_grown(run: RunPlan, warn: Callable[[str], None]) -> RunPlan:

@@ -199,8 +199,8 @@ def pack(pruned: PrunedSegments) -> bytes:
     segments, holes = pruned.segments, pruned.holes
     order = np.asarray(SegmentGroups(segments).order)
     # Transposed to byte planes: nearly all of the higher bytes are zero.
-    planes = _encoded(select_rows(segments, order), pruned.key_ns[order])
-    planes = planes.view(np.uint8).reshape(_COLUMNS, len(order), _WORD).transpose(0, 2, 1)
+    columns = _encoded(select_rows(segments, order), pruned.key_ns[order])
+    planes = columns.view(np.uint8).reshape(_COLUMNS, len(order), _WORD).transpose(0, 2, 1)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     hole_order = np.lexsort((holes.start, position[holes.row]))

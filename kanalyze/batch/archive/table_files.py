@@ -177,14 +177,16 @@ def with_small_merged(
     return [*merge(groups), *(file for file in files if file not in small)]
 
 
-def merge_files(location: str, group: Sequence[WrittenFile]) -> WrittenFile:
+def merge_files(location: str, group: Sequence[WrittenFile], below: str = "") -> WrittenFile:
     """Write the rows of files of one table and folder to a new file; the old files stay.
 
-    Raises UsageError if a file cannot be read or written.
+    The new one is in the same folder ``below`` another. Raises UsageError if a file cannot be read
+    or written.
     """
     folder = SharedFolder(location)
     table, parent = group[0].table, group[0].name.rpartition("/")[0]
-    merged = _OpenFile(folder, f"{parent}/{uuid.uuid4().hex}.parquet", columns_of(table))
+    name = "/".join(filter(None, (below, parent, f"{uuid.uuid4().hex}.parquet")))
+    merged = _OpenFile(folder, name, columns_of(table))
     try:
         for file in group:
             with folder.open_file(file.name) as source:
