@@ -20,12 +20,19 @@ import pyarrow.parquet as pq
 
 from kanalyze.batch.archive.blocks import TOLD_SCHEMA, load_report, told_batch
 from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
-from kanalyze.batch.archive.row_sink import staged, write_anomalies
-from kanalyze.batch.archive.table_files import merge_files
+from kanalyze.batch.archive.row_sink import anomalies_of_packets
+from kanalyze.batch.archive.table_files import (
+    OPEN_ANOMALIES,
+    TableFiles,
+    merge_files,
+    with_small_merged,
+)
 from kanalyze.batch.archive.tasks import read_splits, rebuilding, with_keys
 from kanalyze.batch.shared_folder import FileEntry, SharedFolder
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.export.arrow import arrays_of
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -153,14 +160,25 @@ class CapturesRead:
                 break
             known.update(missing)
         assert job.staging is not None, "tasks write rows"
-        written = [file for result in results for file in result.files]
-        for first in range(0, len(self._anomalies), _FILES_A_TASK):
-            some = self._anomalies[first : first + _FILES_A_TASK]
-            written += _write_anomalies(job, read.packets_before, some)
-        files = staged(
-            *(job.staging, read, more_anomalies, written),
+        some = TableFiles(job.staging)
+        for table, rows in (
+            ("anomalies", [*read.anomaly_rows, *more_anomalies]),
+            # The next run tries to read some captures again, and replaces what this one says.
+            (OPEN_ANOMALIES if job.keeps_open else "anomalies", read.retryable_rows),
+        ):
+            some.add(table, RowBlock.of_rows(rows, ANOMALY_COLUMNS))
+        names_at_once = [
+            self._anomalies[first : first + _FILES_A_TASK]
+            for first in range(0, len(self._anomalies), _FILES_A_TASK)
+        ]
+        packet_anomalies = engine.run(
+            _anomalies_task, [(job, read.packets_before, names) for names in names_at_once]
+        )
+        written = [*some.finish(), *(file for files in packet_anomalies for file in files)]
+        written += [file for result in results for file in result.files]
+        files = with_small_merged(
+            written,
             lambda groups: engine.run(merge_files, [(job.staging, group) for group in groups]),
-            keeps_open=job.keeps_open,
         )
         states = [result.states for result in results if result.states is not None]
         return Rebuilt(summary, files, states)
@@ -207,15 +225,18 @@ def _read_task(job: Job, parts: Sequence[tuple[int, Split]]) -> _ReadResult:
     return _ReadResult(reports, groups, name if writer is not None else None)
 
 
-def _write_anomalies(
+def _anomalies_task(
     job: Job, packets_before: Mapping[tuple[str, int], int], names: Sequence[str]
 ) -> list[WrittenFile]:
     """Write the anomalies of packets to staged files."""
     assert job.staging is not None, "tasks write rows"
     assert job.block_folder is not None, "the engine has a folder"
     folder = SharedFolder(job.block_folder)
-    streams = (anomalies for name in names for anomalies in _packet_anomalies(folder, name))
-    return write_anomalies(packets_before, job.plan.row_filter, job.staging, streams)
+    parts = (anomalies for name in names for anomalies in _packet_anomalies(folder, name))
+    with TableFiles(job.staging) as files:
+        for rows in anomalies_of_packets(packets_before, job.plan.row_filter, parts):
+            files.add("anomalies", RowBlock.of_rows(rows, ANOMALY_COLUMNS))
+        return files.finish()
 
 
 def _packet_anomalies(folder: SharedFolder, name: str) -> Iterator[PacketAnomalies]:

@@ -87,7 +87,7 @@ class ArchiveSegments:
         """The reports of all captures, combined."""
 
     def anomaly_streams(self) -> DataFrame:
-        """Return the anomalies of packets: Arrow streams, with the parts of captures."""
+        """Return the anomalies of packets, as tasks told them, with the parts of captures."""
         rows = reduce(DataFrame.unionAll, self._told)
         return rows.where("kind = 'anomalies'").select("capture", "number", "data")
 
@@ -314,10 +314,10 @@ def _as_spark_rows(
     row_filter: RowFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    streams = (
-        (capture.as_py(), part.as_py(), data.as_buffer())
+    parts = (
+        (capture.as_py(), part.as_py(), data.as_py())
         for batch in batches
         for capture, part, data in zip(*batch.columns, strict=True)
     )
-    for rows in anomalies_of_packets(packets_before, row_filter, streams):
-        yield from as_spark(rows, ANOMALY_COLUMNS)
+    for rows in anomalies_of_packets(packets_before, row_filter, parts):
+        yield from as_spark(BatchMaker(ANOMALY_COLUMNS).of_rows(rows), ANOMALY_COLUMNS)

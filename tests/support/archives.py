@@ -196,7 +196,7 @@ def _rebuilt_from(
             before = read_summary.packets_before[one.capture, one.number]
             anomalies += [
                 row if row.packet is None else row._replace(packet=row.packet + before)
-                for row in _anomaly_rows(one.data)
+                for row in load_report(one.data)
             ]
     groups = [group for one in told if one.kind == "groups" for group in load_report(one.data)]
     known = dict(names or {})

@@ -13,6 +13,7 @@ import heapq
 import pickle
 import struct
 import uuid
+import zlib
 from array import array
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -68,8 +69,8 @@ class Told(NamedTuple):
     """What a task tells the driver."""
 
     kind: str
-    """What ``data`` is. Of captures: ``report`` (:class:`CaptureReport`), ``anomalies`` (of
-    packets, an Arrow stream), ``groups`` (each :class:`BlockGroup` of the task). Of buckets:
+    """What ``data`` is. Of captures: ``report`` (:class:`CaptureReport`), ``anomalies`` (rows, of
+    packets), ``groups`` (each :class:`BlockGroup` of the task). Of buckets:
     ``report`` (:class:`BucketReport`), ``state``, ``files`` (each that the task wrote) or, where it
     does not write them, the name of a table, and rows as an Arrow stream."""
     data: bytes
@@ -191,12 +192,12 @@ def unpack_state(data: bytes) -> tuple[str, bytes]:
 
 def dump_report(report: object) -> bytes:
     """Serialize what a task reports for the driver of the same job."""
-    return pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
+    return zlib.compress(pickle.dumps(report, pickle.HIGHEST_PROTOCOL), 1)
 
 
-def load_report(data: bytes) -> Any:
+def load_report(data: bytes | memoryview) -> Any:
     """Undo :func:`dump_report`. The bytes must come from a task of this job."""
-    return pickle.loads(data)  # noqa: S301 - see above
+    return pickle.loads(zlib.decompress(data))  # noqa: S301 - see above
 
 
 _GROUP_BYTES: Final = 64 << 20
@@ -237,6 +238,16 @@ class BlockFile:
         self._buffered_bytes = 0
         self._groups: list[BlockGroup] = []
 
+    def __enter__(self) -> BlockFile:
+        """Write the file in a ``with`` block."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the file after a failure; it is not to be read."""
+        if kind is not None and self._stream is not None:
+            with suppress(OSError):  # the failure before is the one to report
+                self._stream.close()
+
     def add(self, block: SentBlock) -> None:
         """Add a block, and write a group if enough are buffered; raises UsageError if it fails."""
         self._buffered.append(block)
@@ -245,22 +256,12 @@ class BlockFile:
             self._write_group()
 
     def finish(self) -> list[BlockGroup]:
-        """Complete the file, and return its groups.
-
-        Raises UsageError if that fails; then call :meth:`abort`.
-        """
+        """Complete the file, and return its groups; raises UsageError if that fails."""
         self._write_group()
         if self._stream is not None:
             with self._folder.errors():
                 self._stream.close()
         return self._groups
-
-    def abort(self) -> None:
-        """Close the file after a failure; it is not to be read."""
-        self._buffered.clear()
-        if self._stream is not None:
-            with suppress(OSError):  # the failure before is the one to report
-                self._stream.close()
 
     def _write_group(self) -> None:
         blocks, self._buffered, self._buffered_bytes = self._buffered, [], 0

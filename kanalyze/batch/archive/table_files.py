@@ -98,6 +98,18 @@ class TableFiles:
         self._open: dict[tuple[str, str], _OpenFile] = {}
         self._written: list[WrittenFile] = []
 
+    def __enter__(self) -> TableFiles:
+        """Write files in a ``with`` block."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close all files after a failure; they are not to be committed."""
+        if kind is not None:
+            self._written.clear()
+            for file in self._open.values():
+                file.abort()
+            self._open.clear()
+
     def add(self, table: str, block: RowBlock) -> None:
         """Write rows of a table; raises UsageError if that fails."""
         if not len(block):
@@ -109,20 +121,10 @@ class TableFiles:
             self._file(table, hour_folder(hour)).write(rows)
 
     def finish(self) -> list[WrittenFile]:
-        """Complete all files, and return them.
-
-        Raises UsageError if that fails; then call :meth:`abort`.
-        """
+        """Complete all files, and return them; raises UsageError if that fails."""
         for key in list(self._open):
             self._close(key)
         return self._written
-
-    def abort(self) -> None:
-        """Close all files after a failure; they are not to be committed."""
-        self._written.clear()
-        for file in self._open.values():
-            file.abort()
-        self._open.clear()
 
     def _file(self, table: str, folder: str) -> _OpenFile:
         """Return the open file of a folder; for a new file, the least recently used is closed."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
@@ -47,14 +47,12 @@ from kanalyze.capture.splits import open_split
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
-from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.segment_columns import Shard
 from kanalyze.runtime.settings import broker_side
 from kanalyze.runtime.table_rows import first_request_id
-from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.anomalies import anomaly_row
@@ -236,17 +234,11 @@ class _Task(NamedTuple):
 
 @contextmanager
 def _task(job: Job) -> Iterator[_Task]:
-    """Provide what a task carries; close its file after an error."""
-    file = None
-    if job.sends:
-        assert job.block_folder is not None, "the engine has a folder for blocks"
-        file = BlockFile(job.block_folder, job.buckets)
-    try:
+    """Provide what a task carries."""
+    assert job.block_folder is not None or not job.sends, "the engine has a folder for blocks"
+    folder = job.block_folder or ""
+    with BlockFile(folder, job.buckets) if job.sends else nullcontext() as file:
         yield _Task(job.pruner(), job.topic_names(), file)
-    except BaseException:
-        if file is not None:
-            file.abort()
-        raise
 
 
 def _read_split(job: Job, task: _Task, part: int, split: Split) -> Iterator[Told]:
@@ -340,8 +332,7 @@ class _CapturePartitioning:
     def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[Told]:
         rows = [anomaly_row(anomaly, locate=self._locate) for anomaly in anomalies]
         if rows and not self._is_begun:
-            batch = BatchMaker(ANOMALY_COLUMNS).of_rows(rows)
-            yield self._told("anomalies", to_arrow_stream([batch]))
+            yield self._told("anomalies", dump_report(rows))
 
     def _locate(self, number: int) -> tuple[str, int | None]:
         return self.name, number
@@ -467,8 +458,7 @@ def _rebuild(
     job: Job, topic_ids: Mapping[bytes, str], sources: Iterable[_BucketSource]
 ) -> Iterator[Told]:
     """Rebuild the connections of buckets, one after the other."""
-    files = None if job.staging is None else TableFiles(job.staging)
-    try:
+    with nullcontext() if job.staging is None else TableFiles(job.staging) as files:
         with collecting_rarely():
             for bucket, source, saved_state in sources:
                 if job.plan.table == "requests":
@@ -476,12 +466,8 @@ def _rebuild(
                     yield from _requests(job, bucket, source, saved_state, topic_ids, sink)
                 else:
                     yield from _other_rows(job, bucket, source, topic_ids)
-    except BaseException:
         if files is not None:
-            files.abort()
-        raise
-    if files is not None:
-        yield Told("files", dump_report(files.finish()))
+            yield Told("files", dump_report(files.finish()))
 
 
 def _requests(
