@@ -47,7 +47,7 @@ def _engine(master: str | None) -> tuple[Engine, Callable[[], float]]:
 
     spark = start(master)
     pid = spark.sparkContext._gateway.proc.pid
-    return SparkEngine(spark, warn=print), lambda: time.process_time() + cpu_s_of(pid)
+    return SparkEngine(spark), lambda: time.process_time() + cpu_s_of(pid)
 
 
 def _phases(

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from benchmarks.errors import BenchmarkError, run_main
 from kanalyze.batch.archive.blocks import from_arrow_stream, load_report
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread
-from kanalyze.batch.archive.tasks import OTHER_TABLES, Job, read_splits, rebuilding
+from kanalyze.batch.archive.tasks import Job, read_splits, rebuilding
+from kanalyze.batch.engine import other_tables
 from kanalyze.batch.run_plan import Settings
 from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.inputs import FoundCapture
@@ -28,8 +29,7 @@ from kanalyze.capture.splits import plan_splits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
+    from kanalyze.batch.archive.blocks import Told
     from kanalyze.capture.splits import Split
 
 _SPLIT_BYTES = Settings((), "").split_bytes
@@ -58,7 +58,7 @@ def take(captures: Sequence[Path], buckets: int) -> Took:
         job = Job(
             *(make_plan({}), buckets),
             prunes_payload=True,
-            others=OTHER_TABLES,
+            others=other_tables(),
             block_folder=folder,
         )
         splits = [split for capture in captures for split in _splits(capture)]
@@ -87,10 +87,9 @@ def _splits(capture: Path) -> list[Split]:
     return plan_splits(found, Stores(), _SPLIT_BYTES)
 
 
-def _count(found: pa.RecordBatch) -> int:
-    """Return how many requests a task told with a batch."""
-    kind, _, data = (column[0].as_py() for column in found.columns)
-    return sum(map(len, from_arrow_stream(data))) if kind == "requests" else 0
+def _count(told: Told) -> int:
+    """Return how many requests a task told."""
+    return sum(map(len, from_arrow_stream(told.data))) if told.kind == "requests" else 0
 
 
 def main() -> None:

@@ -12,20 +12,21 @@ there were before.
 
 from __future__ import annotations
 
-import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 
 from kanalyze.batch.commit import STAGING
-from kanalyze.batch.engine import Past, TableFolders
-from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.engine import Past, report_on_files
+from kanalyze.batch.run_plan import run_of
 from kanalyze.batch.sums import (
     MAX_SLOWEST_KEPT,
     dump_sums,
     load_sums,
     sums_database,
     sums_in,
+    sums_of,
     with_connections,
 )
 from kanalyze.common.named_tuples import NamedTuple
@@ -33,24 +34,23 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kanalyze.batch.commit import Folder
     from kanalyze.batch.engine import Engine, ReportOptions
+    from kanalyze.batch.shared_folder import SharedFolder
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["ArchiveFiles", "growing_report"]
+__all__ = ["MAX_RUNS", "ArchiveFiles", "growing_report"]
 
 MAX_ROWS: Final = 100_000
 """Up to how many requests the latest runs may have that findings are searched in together."""
 MAX_RUNS: Final = 24
 """How many runs at most: each has files in every table."""
-_RUN: Final = re.compile(r"/(run|open)-([0-9]{6,})-[^/]*$")
 _SUMMED: Final = ("requests", "connections")
 
 
 class ArchiveFiles(NamedTuple):
     """The files with rows of an archive, as they will be when a run is committed."""
 
-    out: Folder
+    out: SharedFolder
     earlier: Mapping[str, Sequence[str]]
     """Names of files of earlier runs, by table."""
     new: Mapping[str, Sequence[str]]
@@ -58,18 +58,16 @@ class ArchiveFiles(NamedTuple):
     open: Mapping[str, Sequence[str]]
     """Names of those staged that the next run replaces."""
 
-    def all_of(self, earlier: Mapping[str, Sequence[str]]) -> TableFolders:
+    def all_of(self, earlier: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Return the staged files with some of earlier runs."""
-        files = {
+        return {
             table: sorted([*earlier[table], *self.new[table], *self.open[table]])
             for table in self.earlier
         }
-        return TableFolders(self.out, files)
 
 
 def growing_report(
     engine: Engine,
-    location: str,
     files: ArchiveFiles,
     previous: bytes | None,
     earlier_findings: Iterable[Mapping[str, Any]],
@@ -80,8 +78,7 @@ def growing_report(
     """Return the report over an archive, and the sums for the next run.
 
     Args:
-        engine: reads rows.
-        location: the folder of the archive, for what reads its files without the engine.
+        engine: runs tasks.
         files: the files of the archive.
         previous: the sums of earlier runs; None, or those of another version, if their rows have to
             be read again.
@@ -91,27 +88,26 @@ def growing_report(
         options: which findings to search for, and what else to make of the report.
     """
     before = load_sums(previous)
-    summed = _sum_up(engine, location, files.out, files.new)
+    summed = _sum_up(engine, files.out, files.new)
     if before is None:
-        summed += _sum_up(engine, location, files.out, files.earlier)
+        summed += _sum_up(engine, files.out, files.earlier)
+    report = partial(report_on_files, engine, files.out)
     parts = [part for part in (before, *map(load_sums, summed)) if part is not None]
     with sums_database(parts) as database:
         sums = dump_sums(sums_in(database))
         if options.make_page is not None or options.most_slowest > MAX_SLOWEST_KEPT:
             tables = files.all_of(files.earlier)
-            return engine.report(tables, quality, conditions, options, None), sums
-        for data in _sum_up(engine, location, files.out, files.open):
+            return report(tables, quality, conditions, options, None), sums
+        for data in _sum_up(engine, files.out, files.open):
             open_connections = load_sums(data)
             assert open_connections is not None, "it was just made"
             with_connections(database, open_connections)
-        latest = _latest(SharedFolder(location), files)
+        latest = _latest(files.out, files)
         past = Past(database, None if latest == files.earlier else tuple(earlier_findings))
-        return engine.report(files.all_of(latest), quality, conditions, options, past), sums
+        return report(files.all_of(latest), quality, conditions, options, past), sums
 
 
-def _sum_up(
-    engine: Engine, location: str, out: Folder, files: Mapping[str, Sequence[str]]
-) -> list[bytes]:
+def _sum_up(engine: Engine, out: SharedFolder, files: Mapping[str, Sequence[str]]) -> list[bytes]:
     """Sum up the rows of files, in as many tasks as these are worth."""
     if not any(files[table] for table in _SUMMED):
         return []
@@ -119,7 +115,9 @@ def _sum_up(
     total_bytes = sum(sizes.get(name, 0) for table in _SUMMED for name in files[table])
     count = min(engine.cores, 1 + total_bytes // _BYTES_A_TASK)
     groups = [{table: files[table][index::count] for table in _SUMMED} for index in range(count)]
-    return engine.sum_up(location, groups)
+    if count == 1:
+        return [sums_of(out.location, groups[0])]
+    return engine.run(sums_of, [(out.location, group) for group in groups])
 
 
 _BYTES_A_TASK: Final = 16 << 20
@@ -130,7 +128,7 @@ def _latest(folder: SharedFolder, files: ArchiveFiles) -> Mapping[str, Sequence[
     """Return the files of the latest of the earlier runs that findings are searched in."""
     by_run: dict[int, list[str]] = {}
     for name in files.earlier["requests"]:
-        by_run.setdefault(_run_of(name), []).append(name)
+        by_run.setdefault(run_of(name), []).append(name)
     room = MAX_ROWS - _rows(folder, files.new["requests"])
     first = 1
     for place, run in enumerate(sorted(by_run, reverse=True), start=2):
@@ -139,7 +137,7 @@ def _latest(folder: SharedFolder, files: ArchiveFiles) -> Mapping[str, Sequence[
             first = run + 1
             break
     return {
-        table: [name for name in names if _run_of(name) >= first]
+        table: [name for name in names if run_of(name) >= first]
         for table, names in files.earlier.items()
     }
 
@@ -151,9 +149,3 @@ def _rows(folder: SharedFolder, names: Iterable[str]) -> int:
         with folder.open_file(name) as file:
             rows += pq.read_metadata(file).num_rows
     return rows
-
-
-def _run_of(name: str) -> int:
-    found = _RUN.search(name)
-    assert found is not None, "the files of an archive are named by their run"
-    return int(found[2])

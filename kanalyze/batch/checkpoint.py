@@ -15,61 +15,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.history import ALL_CONNECTIONS, Stretch, from_json, to_json
 from kanalyze.common.named_tuples import NamedTuple
-from kanalyze.errors import KanalyzeError, UsageError
+from kanalyze.errors import UsageError
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
-    from kanalyze.batch.commit import Folder
+    from kanalyze.batch.shared_folder import FileEntry, SharedFolder
 
-__all__ = ["Checkpoint", "CheckpointFolder", "Cut", "QualityStateError", "load_quality"]
-
-
-class QualityStateError(KanalyzeError):
-    """JSON values that are not the quality of captures."""
-
+__all__ = ["Checkpoint", "CheckpointFolder", "Cut"]
 
 _LOAD_ERRORS: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
-
-
-def load_quality(json_value: Any) -> CaptureQuality:
-    """Undo :meth:`CaptureQuality.to_values`; raises QualityStateError."""
-    try:
-        if isinstance(json_value, list):
-            json_value = dict(zip(_NAMES_ONCE, json_value, strict=True))
-        names = json_value.keys() - _NO_COUNTS
-        if not _COUNTS_ONCE <= names <= vars(CaptureQuality()).keys():
-            raise QualityStateError(_DAMAGED)
-        return CaptureQuality.from_values(json_value)
-    except (*_LOAD_ERRORS, AttributeError) as error:
-        raise QualityStateError(_DAMAGED) from error
-
-
-_DAMAGED: Final = "the quality of the captures is damaged"
-_NAMES_ONCE: Final = (
-    *("captures", "packets", "captured_bytes", "wire_bytes", "first_time_ns", "last_time_ns"),
-    *("dropped_packets", "interfaces", "comments", "packet_comments", "tcp_packets"),
-    *("not_tcp_packets", "unreadable_packets", "other_packets", "tunnels", "fragment_packets"),
-    *("lost_datagrams", "connections", "kafka_connections", "tls_connections"),
-    *("other_connections", "other_protocols", "kafka_ports", "unknown_ports", "payload_bytes"),
-    *("kafka_bytes", "decoded_bytes", "undecoded_bytes", "skipped_bytes", "lost_bytes"),
-    *("snapped_bytes", "retransmitted_bytes", "duplicate_bytes", "network_duplicate_bytes"),
-    *("refused_connections", "refused_by", "unanswered_connections", "unanswered_by"),
-    *("out_of_order_packets", "late_packets", "late_bytes", "out_of_window_packets"),
-    *("out_of_window_bytes", "before_start_bytes", "anomalies"),
-)
-"""The names of counts in checkpoints that have a list of them, without names."""
-_NO_COUNTS: Final = frozenset(("lost_bytes", "snapped_bytes"))
-"""Those that are not counted any more: they are the bytes of anomalies."""
-_COUNTS_ONCE: Final = frozenset(_NAMES_ONCE) - _NO_COUNTS
-
-
 _FORMAT: Final = 2
 """Must be raised if older versions would read the file wrongly. A new key need not be: they leave
 it out, and it has a value for files without it."""
@@ -115,6 +76,8 @@ class Checkpoint:
     """What was read lately; older checkpoints only have from when to when."""
     cut: Cut | None = None
     """Where the run ended, if it left captures that were there for the next one."""
+    states: list[tuple[str, int]] = field(default_factory=list)
+    """The files with the states of open connections, and their sizes."""
 
     @property
     def whole_quality(self) -> CaptureQuality:
@@ -128,7 +91,7 @@ class Checkpoint:
 class CheckpointFolder:
     """The folder with the checkpoints of one archive. Methods raise UsageError."""
 
-    def __init__(self, files: Folder) -> None:
+    def __init__(self, files: SharedFolder) -> None:
         """Use a folder, which need not exist yet."""
         self._files = files
         self.shown = files.shown
@@ -163,47 +126,47 @@ class CheckpointFolder:
         if header != _first_line(text):
             raise self._damaged(name)
         try:
-            checkpoint, states = _from_json(json.loads(text))
-        except (QualityStateError, *_LOAD_ERRORS):
+            checkpoint = _from_json(json.loads(text))
+        except _LOAD_ERRORS:
             raise self._damaged(name) from None
         if (checkpoint.run, checkpoint.archive) != (run, archive):
             raise self._damaged(name)
-        existing = [list(entry) for entry in self._state_files(run)]
-        if states != existing:
-            raise self._damaged(f"{_folder(run)}/states")
+        # There may be more files, of attempts of tasks that do not count.
+        if not {*map(tuple, checkpoint.states)} <= {*self._files.files(_states(run))}:
+            raise self._damaged(_states(run))
         return checkpoint
 
-    def states_url(self, run: int) -> str:
-        """Return the URL of the folder with the saved state of each bucket.
+    @property
+    def location(self) -> str:
+        """The folder, for tasks."""
+        return self._files.location
 
-        Parquet files with the columns ``bucket`` (int32) and ``data`` (binary).
+    def begin(self, run: int) -> str:
+        """Remove what is of a run of this number; return the folder for the states of buckets.
+
+        States are Parquet files with the columns ``bucket`` (int32) and ``data`` (binary).
         """
-        return f"{self._files.url}/{_folder(run)}/states"
+        self._files.remove(_folder(run))
+        # States may hold plaintext of messages that go on: nobody else reads them, at no time.
+        self._files.make_private(_folder(run))
+        return f"{self._files.location}/{_states(run)}"
 
     def sums(self, run: int) -> bytes | None:
         """Return what a run saved of :mod:`kanalyze.batch.sums`; None if that is nothing."""
         return self._files.read(f"{_folder(run)}/{_SUMS}")
 
     def write(
-        self,
-        checkpoint: Checkpoint,
-        write_states: Callable[[str], None] | None,
-        sums: bytes | None = None,
+        self, checkpoint: Checkpoint, states: Sequence[FileEntry], sums: bytes | None = None
     ) -> None:
-        """Write the checkpoint of a run; it replaces one with the same number.
+        """Write the checkpoint of a run that has begun.
 
-        ``write_states`` is called with :meth:`states_url`; None if no connection is open. For
-        ``sums`` see :meth:`sums`.
+        ``states`` are files in the folder for states; for ``sums`` see :meth:`sums`.
         """
         folder = _folder(checkpoint.run)
-        self._files.remove(folder)
-        # States may hold plaintext of messages that go on: nobody else reads them, at no time.
-        self._files.make_private(folder)
-        if write_states is not None:
-            write_states(self.states_url(checkpoint.run))
         if sums is not None:
             self._files.write(f"{folder}/{_SUMS}", sums)
-        text = json.dumps(_to_json(checkpoint, self._state_files(checkpoint.run))).encode("ascii")
+        named = sorted((f"{_states(checkpoint.run)}/{name}", size) for name, size in states)
+        text = json.dumps(_to_json(replace(checkpoint, states=named))).encode("ascii")
         self._files.write(f"{folder}/checkpoint", _first_line(text) + b"\n" + text)
         self._files.make_private(folder)
 
@@ -214,12 +177,6 @@ class CheckpointFolder:
         for folder in folders - {_folder(run) for run in kept if run}:
             if _RUN_FOLDER.fullmatch(folder):
                 self._files.remove(folder)
-
-    def _state_files(self, run: int) -> list[tuple[str, int]]:
-        files = self._files.files(f"{_folder(run)}/states")
-        return [
-            (entry.name, entry.total_bytes) for entry in files if entry.name.endswith(".parquet")
-        ]
 
     def _damaged(self, name: str) -> UsageError:
         return UsageError(f"{self.shown}: {name} is damaged; --replace starts over")
@@ -244,12 +201,16 @@ def _folder(run: int) -> str:
     return f"run-{run:06}"
 
 
+def _states(run: int) -> str:
+    return f"{_folder(run)}/states"
+
+
 def _first_line(text: bytes) -> bytes:
     digest = hashlib.blake2b(text, digest_size=16).hexdigest().encode()
     return b"%s %d %s" % (_MAGIC_WORD, _FORMAT, digest)
 
 
-def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
+def _to_json(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "run": checkpoint.run,
         "archive": checkpoint.archive,
@@ -265,15 +226,14 @@ def _to_json(checkpoint: Checkpoint, states: list[Any]) -> dict[str, Any]:
         },
         "history": to_json(checkpoint.history),
         "cut": checkpoint.cut,
-        "states": states,
+        "states": checkpoint.states,
     }
 
 
-def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
-    """Return a checkpoint, and the names and sizes of the files with its states."""
-    quality = load_quality(plain["quality"])
+def _from_json(plain: dict[str, Any]) -> Checkpoint:
+    quality = CaptureQuality.from_values(plain["quality"])
     history = plain.get("history")
-    checkpoint = Checkpoint(
+    return Checkpoint(
         run=int(plain["run"]),
         archive=str(plain["archive"]),
         buckets=int(plain["buckets"]),
@@ -282,12 +242,12 @@ def _from_json(plain: dict[str, Any]) -> tuple[Checkpoint, list[Any]]:
         read={str(name): size for name, size in plain["read"].items()},
         names={bytes.fromhex(topic_id): str(name) for topic_id, name in plain["names"].items()},
         quality=quality,
-        open_quality=load_quality(plain["open_quality"]),
+        open_quality=CaptureQuality.from_values(plain["open_quality"]),
         closing={
-            int(bucket): load_quality(quality)
+            int(bucket): CaptureQuality.from_values(quality)
             for bucket, quality in plain.get("closing", {}).items()
         },
         history=_unknown_history(quality) if history is None else from_json(history),
         cut=_cut(plain.get("cut")),
+        states=[(str(name), int(size)) for name, size in plain["states"]],
     )
-    return checkpoint, list(plain["states"])

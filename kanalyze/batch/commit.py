@@ -23,7 +23,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.capture.inputs import has_capture_name
 from kanalyze.capture.io.stores import Stores, is_url
@@ -32,13 +32,13 @@ from kanalyze.errors import UsageError, reason_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from kanalyze.batch.shared_folder import SharedFolder
+
 __all__ = [
     "RECORD",
     "STAGING",
     "Commit",
     "Commits",
-    "Folder",
-    "Listed",
     "archive_among",
     "only_run",
 ]
@@ -48,52 +48,6 @@ STAGING: Final = ".kanalyze/staging"
 RECORD: Final = ".kanalyze/commit.json"
 _FORMAT: Final = 1
 _LOCK: Final = ".kanalyze/lock"
-_LOCAL: Final = "file:"
-
-
-class Listed(Protocol):
-    """A file in a folder."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def total_bytes(self) -> int:
-        """Its size."""
-
-
-class Folder(Protocol):
-    """A folder: :class:`kanalyze.batch.shared_folder.SharedFolder`, or one of Hadoop's."""
-
-    @property
-    def shown(self) -> str:
-        """The folder's name, for people."""
-
-    @property
-    def url(self) -> str:
-        """The folder's URL, for engines that read and write tables there."""
-
-    def read(self, name: str) -> bytes | None:
-        """Return a file's bytes; None if it does not exist."""
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all."""
-
-    def files(self, folder: str) -> Iterable[Listed]:
-        """Return the files below a folder."""
-
-    def move(self, old: str, new: str) -> None:
-        """Rename a file; an existing file with the new name is replaced."""
-
-    def remove(self, name: str) -> None:
-        """Remove a file or a folder, if it is there."""
-
-    def make_private(self, name: str) -> None:
-        """Let only the owner read a folder and all that is in it; create it if need be.
-
-        A file system without such permissions ignores it.
-        """
 
 
 @dataclass(frozen=True)
@@ -113,7 +67,7 @@ class Commit:
 class Commits:
     """The commits to a folder. Only the record of the last one is kept."""
 
-    def __init__(self, files: Folder) -> None:
+    def __init__(self, files: SharedFolder) -> None:
         """Complete the last run if it was interrupted, and empty the staging folder.
 
         Raises:
@@ -222,7 +176,7 @@ def _is_archive(text: str) -> bool:
 
 
 @contextmanager
-def only_run(out: Folder) -> Iterator[None]:
+def only_run(out: SharedFolder) -> Iterator[None]:
     """Lock a folder while the ``with`` block runs.
 
     Folders that were created for the lock are removed afterwards if they are empty.
@@ -230,10 +184,10 @@ def only_run(out: Folder) -> Iterator[None]:
     Raises:
         UsageError: another run has locked it, or it cannot be written.
     """
-    if not out.url.startswith(f"{_LOCAL}/") or out.url.startswith(f"{_LOCAL}//"):
+    if is_url(out.location):
         yield
         return
-    path = Path(out.url.removeprefix(_LOCAL)) / _LOCK
+    path = Path(out.location) / _LOCK
     created = [folder for folder in (path.parent, *path.parents[1:]) if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,15 @@
 """The interface of what runs the tasks of a batch, Spark or processes; the report on its tables.
 
-In: a job, captures, folders. Out: rows in staged files, what tasks reported, a report.
+In: tasks and their arguments; tables. Out: results; a report.
 """
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from kanalyze.api.reports import names_of
-from kanalyze.api.tables import create_tables, insert_quality
+from kanalyze.api.tables import create_tables, insert_quality, tables_to_save
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, columns_of
 from kanalyze.batch.sums import insert_rows
 from kanalyze.common.named_tuples import NamedTuple
@@ -19,6 +19,7 @@ from kanalyze.queries.findings import finding_kinds, with_thresholds
 from kanalyze.queries.report import MAX_SLOWEST, report_with_findings
 from kanalyze.spec.rows.anomalies import QUALITY
 from kanalyze.spec.rows.cluster import REQUEST_ID
+from kanalyze.spec.rows.tables import ALWAYS
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
@@ -27,31 +28,24 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
-    from kanalyze.batch.archive.row_sink import StagedFile
-    from kanalyze.batch.archive.tasks import Job
-    from kanalyze.batch.commit import Folder
     from kanalyze.batch.shared_folder import SharedFolder
-    from kanalyze.capture.splits import Split
     from kanalyze.queries.findings import FindingKind
     from kanalyze.spec.columns import Column
-    from kanalyze.spec.rows.anomalies import AnomalyRow
 
 __all__ = [
-    "ArchiveRows",
     "Engine",
     "InsertRows",
     "MakePage",
-    "OpenedCaptures",
     "Past",
     "ReportOptions",
-    "SavedConnections",
-    "TableFolders",
+    "Result",
     "check_queries",
+    "other_tables",
     "report_on_files",
     "report_on_rows",
 ]
 
+Result = TypeVar("Result")
 MakePage: TypeAlias = "Callable[[dict[str, Any], Database], None]"
 """Makes something from a report, with an engine for queries on the same tables."""
 InsertRows: TypeAlias = "Callable[[Database, str, pa.Schema], None]"
@@ -86,6 +80,12 @@ class ReportOptions(NamedTuple):
         return with_thresholds(kinds, self.thresholds)
 
 
+def other_tables() -> frozenset[str]:
+    """Return the tables that are made in the same pass as requests, with the packages here."""
+    made = {*ALWAYS, *tables_to_save(records=False)} - {"requests"}
+    return frozenset(made.intersection(ARCHIVE_TABLES))
+
+
 def check_queries(options: ReportOptions) -> None:
     """Raise UsageError if the query of a finding fails on tables without rows."""
     options = options._replace(make_page=None)
@@ -96,22 +96,32 @@ def check_queries(options: ReportOptions) -> None:
 
 
 def report_on_files(
-    folder: SharedFolder, files: Mapping[str, Sequence[str]], *rest: Any, **others: Any
+    engine: Engine,
+    folder: SharedFolder,
+    files: Mapping[str, Sequence[str]],
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any],
+    options: ReportOptions,
+    past: Past | None,
 ) -> dict[str, Any]:
-    """Return the report on tables in Parquet files.
+    """Return the report on tables in Parquet files, by DuckDB in this process.
 
     Args:
+        engine: what runs tasks, which are done.
         folder: where the files are.
         files: their names, by table.
-        rest: see :func:`report_on_rows`.
-        others: see :func:`report_on_rows`.
+        quality: see :func:`report_on_rows`, as for the others.
+        conditions: the filter of the rows.
+        options: which findings to search for, and what else to make of the report.
+        past: what is known of other rows.
     """
 
     def insert(database: Database, table: str, schema: pa.Schema) -> None:
         insert_rows(database, table, folder, files[table], schema)
 
     columns = {table: columns_of(table) for table in files}
-    return report_on_rows(columns, insert, *rest, **others)
+    threads = engine.release()
+    return report_on_rows(columns, insert, quality, conditions, options, past, threads=threads)
 
 
 def report_on_rows(
@@ -123,7 +133,6 @@ def report_on_rows(
     past: Past | None = None,
     *,
     threads: int = 1,
-    max_memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> dict[str, Any]:
     """Return the report on tables, which are read into a database.
 
@@ -137,7 +146,6 @@ def report_on_rows(
         options: which findings to search for, and what else to make of the report.
         past: what is known of other rows; None if the tables have all.
         threads: number of threads of a query.
-        max_memory_bytes: memory in bytes for tables and queries; more goes to files.
 
     Raises:
         UsageError: a threshold is unknown.
@@ -145,7 +153,7 @@ def report_on_rows(
     """
     kinds = options.chosen_kinds
     names = names_of(kinds, has_page=options.make_page is not None)
-    with Database(max_memory_bytes=max_memory_bytes, threads=threads) as database:
+    with Database(max_memory_bytes=DEFAULT_MEMORY_BYTES, threads=threads) as database:
         makers = create_tables(
             database,
             {**columns, QUALITY: columns_of(QUALITY)},
@@ -183,53 +191,6 @@ def _span_of(database: Database) -> dict[str, Any]:
     }
 
 
-class SavedConnections(NamedTuple):
-    """The connections that the last run left open."""
-
-    states_url: str
-    """See :meth:`kanalyze.batch.checkpoint.CheckpointFolder.states_url`."""
-    names: Mapping[bytes, str]
-    """Names of topics by id."""
-
-
-class TableFolders(NamedTuple):
-    """The files of the tables of an archive, as they will be when a run is committed."""
-
-    out: Folder
-    files: Mapping[str, Sequence[str]]
-    """Names relative to ``out``, by table."""
-
-
-class ArchiveRows(Protocol):
-    """The rows of an archive: the rebuilt connections of all buckets."""
-
-    @property
-    def summary(self) -> RebuildSummary:
-        """The reports of all buckets, combined."""
-
-    def stage(self, out: Folder, more_anomalies: Sequence[AnomalyRow]) -> list[StagedFile]:
-        """Write all rows, and more anomalies, to the staging folder below ``out``.
-
-        Returns the files with these rows; other files in the folder are of tasks that failed.
-        """
-
-    def write_states(self, url: str) -> None:
-        """Write the states of open connections, as Parquet files below a URL."""
-
-
-class OpenedCaptures(Protocol):
-    """Captures that were read, divided by connection."""
-
-    @property
-    def read_summary(self) -> ReadSummary:
-        """The reports of all captures, combined."""
-
-    def rebuilt(
-        self, job: Job, saved: SavedConnections | None
-    ) -> AbstractContextManager[ArchiveRows]:
-        """Rebuild all connections; their rows exist inside a ``with`` block."""
-
-
 class Engine(Protocol):
     """Runs the tasks of a batch."""
 
@@ -237,29 +198,26 @@ class Engine(Protocol):
     def cores(self) -> int:
         """The number of tasks that run at a time."""
 
+    @property
+    def most_tasks(self) -> int | None:
+        """Among how many tasks buckets are divided at most; None for one each."""
+
     def advice(self, total_bytes: int) -> str | None:
         """Return a warning if another engine takes less time for captures of this size, or None."""
 
-    def folder(self, location: str) -> Folder:
-        """Open a folder by its path or URL; raises UsageError."""
+    def scratch(self, staging: str) -> AbstractContextManager[str]:
+        """Provide a folder that all tasks can write, inside a ``with`` block.
 
-    def task_location(self, out: Folder, name: str) -> str | None:
-        """Return where tasks write files for a folder below ``out``; None if they cannot."""
+        ``staging`` is such a folder, which is removed when the run ends.
+        """
 
-    def read(
-        self, job: Job, tasks: Sequence[Sequence[Split]]
-    ) -> AbstractContextManager[OpenedCaptures]:
-        """Read captures; each task reads a few parts of them."""
+    def run(
+        self, task: Callable[..., Result], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Result]:
+        """Run a task for each of the arguments; return the results in their order.
 
-    def report(
-        self,
-        tables: TableFolders,
-        quality: CaptureQuality,
-        conditions: Mapping[str, Any],
-        options: ReportOptions,
-        past: Past | None,
-    ) -> dict[str, Any]:
-        """Return the report on tables; for ``past`` see :func:`report_on_rows`."""
+        Raises KanalyzeError: an error of a task, or what became of its process.
+        """
 
-    def sum_up(self, location: str, groups: Sequence[Mapping[str, Sequence[str]]]) -> list[bytes]:
-        """Return what :func:`kanalyze.batch.sums.sums_of` returns for each group of files."""
+    def release(self) -> int:
+        """Free memory for work in this process; return how many threads that may have."""

@@ -200,5 +200,6 @@ _BLOCKS: Final[dict[str, _Blocks]] = {
     "groups": _rows_of_requests,
     "metadata": _rows_of_requests,
     "changes": _rows_of_requests,
+    "client_metrics": _rows_of_requests,
 }
 """What makes the rows of each table."""

@@ -30,19 +30,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kanalyze.batch.archive.planning import buckets_for, sends_segments, tasks_for
 from kanalyze.batch.archive.segment_readers import name_in_rows
-from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
-from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
-from kanalyze.batch.archive_report import ArchiveFiles, growing_report
+from kanalyze.batch.archive.table_files import (
+    ARCHIVE_TABLES,
+    WrittenFile,
+    merge_files,
+    small_files,
+)
+from kanalyze.batch.archive.tasks import Job
+from kanalyze.batch.archive_report import MAX_RUNS, ArchiveFiles, growing_report
 from kanalyze.batch.checkpoint import Checkpoint, Cut
 from kanalyze.batch.commit import STAGING, Commit, Commits, only_run
-from kanalyze.batch.engine import ReportOptions, SavedConnections
+from kanalyze.batch.engine import ReportOptions, other_tables, report_on_files
 from kanalyze.batch.history import Stretch, run_before, stretch_of_late, with_run
+from kanalyze.batch.rebuild import CapturesRead, saved_states
 from kanalyze.batch.run_plan import (
     OPEN_PREFIXES,
     captures_text,
     options_of,
     plan_run,
+    run_of,
 )
+from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.batch.steps import BYTES_A_CORE, StartTimes, first_step, rereads_much
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import KanalyzeError
@@ -55,10 +63,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary
-    from kanalyze.batch.archive.row_sink import StagedFile
-    from kanalyze.batch.commit import Folder
-    from kanalyze.batch.engine import ArchiveRows, Engine, OpenedCaptures
+    from kanalyze.batch.engine import Engine
     from kanalyze.batch.read_plan import ReadPlan
+    from kanalyze.batch.rebuild import Rebuilt
     from kanalyze.batch.run_plan import InputFile, RunPlan, Settings
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
@@ -96,12 +103,12 @@ def run_batch(
         NoNewCapturesError: there is nothing to read, and the settings are those of a run that
             follows others.
     """
-    out = engine.folder(settings.out)
+    out = SharedFolder(settings.out)
     with only_run(out):
         commits = Commits(out)
         if commits.completed and commits.last is not None:
             warn(f"{out.shown}: run {commits.last.run} had been interrupted, and is complete now")
-        run = plan_run(engine.folder, plan, settings, out, commits, warn)
+        run = plan_run(plan, settings, out, commits, warn)
         if not run.is_needed:
             if settings.follows:
                 raise NoNewCapturesError("no new captures")
@@ -137,7 +144,7 @@ def _in_steps(batch: _BatchRun, commits: Commits) -> dict[str, Any]:
         if report is not None:
             return report
         settings = batch.settings._replace(replace=False)
-        run = plan_run(batch.engine.folder, batch.plan, settings, batch.out, commits, warn_once)
+        run = plan_run(batch.plan, settings, batch.out, commits, warn_once)
         batch = replace(batch, settings=settings, run=run)
 
 
@@ -149,7 +156,7 @@ class _BatchRun:
     plan: ReadPlan
     settings: Settings
     run: RunPlan
-    out: Folder
+    out: SharedFolder
     warn: Callable[[str], None]
     report_phase: Callable[[str], None]
     options: ReportOptions
@@ -178,7 +185,8 @@ class _BatchRun:
         tasks = tasks_for(captures, Stores(), self.settings.split_bytes, self.engine.cores)
         self.report_phase(f"reading {captures_text(len(captures))} in {len(tasks)} tasks")
         again: RunPlan | None = None
-        with self.engine.read(job, tasks) as captured:
+        with self.engine.scratch(f"{self.out.location}/{STAGING}") as scratch:
+            captured = CapturesRead(self.engine, job._replace(block_folder=scratch), tasks)
             read = captured.read_summary
             is_too_small = step.run != self.run and rereads_much(step.run, read)
             if not is_too_small:
@@ -193,13 +201,20 @@ class _BatchRun:
     def _grows(self) -> bool:
         return self.run.checkpoint_folder is not None
 
-    def _rebuild(
-        self, captured: OpenedCaptures, job: Job, commits: Commits
-    ) -> dict[str, Any] | None:
+    def _rebuild(self, captured: CapturesRead, job: Job, commits: Commits) -> dict[str, Any] | None:
+        previous, folder = self.run.previous, self.run.checkpoint_folder
         self._warn_unreadable(captured.read_summary)
         self.report_phase(f"rebuilding connections in {job.buckets} parts")
-        with captured.rebuilt(job, self._saved()) as rows:
-            return self._write_and_commit(captured, rows, job, commits)
+        saved, names, states = {}, {}, ""
+        if folder is not None:
+            if previous is not None and not previous.is_finished:
+                saved = saved_states(folder.location, [name for name, _ in previous.states])
+                names = previous.names
+            folder.own(self.run.archive, self.out.url)
+            states = folder.begin(self.run.run)
+        changed_rows = [_changed_row(file, self.run) for file in self.run.changed]
+        rebuilt = captured.rebuild(saved, names, states, changed_rows)
+        return self._commit_rows(captured, rebuilt, job, commits)
 
     def _read_again(self, read: ReadSummary) -> RunPlan | None:
         """Return a run that reads earlier captures again, as these come late; None if none do."""
@@ -240,14 +255,14 @@ class _BatchRun:
             buckets,
             prunes_payload=True,
             sends=sends_segments(captures, buckets),
-            others=OTHER_TABLES,
+            others=other_tables(),
             run=self.run.run,
             keeps_open=self._grows and not is_last,
             until_ns=self.run.until_ns,
             taken_before=self._taken_before,
             notes_connections=self._grows,
             folder=str(Path.cwd()),
-            staging=self.engine.task_location(self.out, STAGING),
+            staging=f"{self.out.location}/{STAGING}",
         )
 
     @property
@@ -256,13 +271,6 @@ class _BatchRun:
         begun = self.run.begun
         files = (file for file in self.run.files if file.identity in begun)
         return {name_in_rows(file.path): begun[file.identity] for file in files}
-
-    def _saved(self) -> SavedConnections | None:
-        """Return the connections that the last run left open, if there was one."""
-        previous, folder = self.run.previous, self.run.checkpoint_folder
-        if previous is None or folder is None or previous.is_finished:
-            return None
-        return SavedConnections(folder.states_url(previous.run), previous.names)
 
     def _warn_unreadable(self, summary: ReadSummary) -> None:
         unreadable = list(summary.unreadable.values())
@@ -285,23 +293,21 @@ class _BatchRun:
             f"{'is' if connections == 1 else 'are'} closed: {reason}"
         )
 
-    def _write_and_commit(
-        self, captured: OpenedCaptures, rows: ArchiveRows, job: Job, commits: Commits
+    def _commit_rows(
+        self, captured: CapturesRead, rebuilt: Rebuilt, job: Job, commits: Commits
     ) -> dict[str, Any] | None:
-        self.report_phase("writing rows")
-        changed_rows = [_changed_row(file, self.run) for file in self.run.changed]
-        moved = self._moved(rows.stage(self.out, changed_rows))
-        self._warn_closed(rows.summary)
-        checkpoint = self._checkpoint(captured.read_summary, rows.summary, job)
+        moved = self._moved(rebuilt.files)
+        self._warn_closed(rebuilt.summary)
+        checkpoint = self._checkpoint(captured.read_summary, rebuilt.summary, job)
         self.report_phase("summing up")
         summary, sums = self._report(checkpoint.whole_quality, moved)
         self.out.write(f"{STAGING}/{REPORT}", summary_json(summary).encode("ascii"))
         moved.append((f"{STAGING}/{REPORT}", REPORT))
         folder = self.run.checkpoint_folder
         if folder is not None:
-            folder.own(self.run.archive, self.out.url)
-            folder.write(checkpoint, rows.write_states if job.keeps_open else None, sums)
-        commits.commit(self._commit(moved))
+            folder.write(checkpoint, rebuilt.states, sums)
+        merged, replaced = self._merged_small(checkpoint)
+        commits.commit(self._commit([*moved, *merged], [*self.run.removed, *replaced]))
         if folder is not None:
             folder.keep_only(checkpoint)
         return summary if self.run.until_ns is None else None
@@ -377,8 +383,7 @@ class _BatchRun:
     ) -> tuple[dict[str, Any], bytes | None]:
         """Return the report on all rows, and what the next run needs to know of them."""
         files = self._files(moved)
-        location = self.engine.task_location(self.out, "")
-        if not self._grows or location is None:
+        if not self._grows:
             return self._report_of_rows(files, quality), None
         options = self.options
         if self.run.until_ns is not None:
@@ -386,7 +391,7 @@ class _BatchRun:
             options = options._replace(make_page=None)
         last_report = _report_in(self.out.read(REPORT) or b"") or {}
         return growing_report(
-            *(self.engine, location, files, self._last_sums(), last_report.get("findings", ())),
+            *(self.engine, files, self._last_sums(), last_report.get("findings", ())),
             *(quality, self.plan.row_filter.conditions, options),
         )
 
@@ -397,7 +402,9 @@ class _BatchRun:
     def _report_of_rows(self, files: ArchiveFiles, quality: CaptureQuality) -> dict[str, Any]:
         tables = files.all_of(files.earlier)
         conditions = self.plan.row_filter.conditions
-        return self.engine.report(tables, quality, conditions, self.options, None)
+        return report_on_files(
+            *(self.engine, self.out, tables, quality, conditions, self.options, None)
+        )
 
     def _files(self, moved: Sequence[tuple[str, str]]) -> ArchiveFiles:
         """Return the files with rows as they will be when this run is committed."""
@@ -414,7 +421,7 @@ class _BatchRun:
             continued[table] = [old for old, name in staged if name.startswith(is_open)]
         return ArchiveFiles(self.out, earlier, new, continued)
 
-    def _moved(self, staged: Sequence[StagedFile]) -> list[tuple[str, str]]:
+    def _moved(self, staged: Sequence[WrittenFile]) -> list[tuple[str, str]]:
         """Return the staged file and the final name of each file with rows of this run."""
         moved = []
         counts = dict.fromkeys((file.table for file in staged), 0)
@@ -426,14 +433,39 @@ class _BatchRun:
             counts[file.table] += 1
         return moved
 
-    def _commit(self, moved: Sequence[tuple[str, str]]) -> Commit:
+    def _merged_small(self, checkpoint: Checkpoint) -> tuple[list[tuple[str, str]], list[str]]:
+        """Merge the small files of each hour of requests, as far as they stay.
+
+        Returns the merged files with their final names, and those that they replace. Runs that late
+        captures may undo, and those whose rows are searched for findings, keep files of their own.
+        """
+        if not self.settings.merges_small:
+            return [], []
+        undone = [one.before for one in checkpoint.history if one.before is not None]
+        last = min([*undone, self.run.run - MAX_RUNS])
+        kept = {*self.run.rows} - {*self.run.removed}
+        groups = small_files(
+            WrittenFile("requests", file.name, 0, file.total_bytes)
+            for file in self.out.files("requests")
+            if file.name in kept and run_of(file.name) <= last
+        )
+        arguments = [(self.out.location, group, STAGING) for group in groups]
+        moved = []
+        merged = self.engine.run(merge_files, arguments)
+        for index, (group, file) in enumerate(zip(groups, merged, strict=True)):
+            folder, run = group[0].name.rpartition("/")[0], max(run_of(one.name) for one in group)
+            name = f"{folder}/run-{run:06}-{self.run.run:06}-{index:05}.zstd.parquet"
+            moved.append((file.name, name))
+        return moved, [file.name for group in groups for file in group]
+
+    def _commit(self, moved: Sequence[tuple[str, str]], removed: list[str]) -> Commit:
         has_checkpoint = self.run.checkpoint_folder is not None
         about = {
             "archive": self.run.archive,
             "has_checkpoint": has_checkpoint,
             "captures": [] if has_checkpoint else [file.identity for file in self.run.files],
         }
-        return Commit(self.run.run, list(moved), self.run.removed, about)
+        return Commit(self.run.run, list(moved), removed, about)
 
 
 def _report_in(data: bytes) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, OPEN_TABLES
 from kanalyze.batch.checkpoint import Checkpoint, CheckpointFolder
 from kanalyze.batch.history import run_before
+from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.capture.inputs import (
     InputFile,
     MissingFileError,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kanalyze.batch.checkpoint import Cut
-    from kanalyze.batch.commit import Commit, Commits, Folder
+    from kanalyze.batch.commit import Commit, Commits
     from kanalyze.batch.history import Stretch
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.capture.inputs import NamedFiles
@@ -51,6 +52,7 @@ __all__ = [
     "find_files",
     "options_of",
     "plan_run",
+    "run_of",
     "select",
 ]
 
@@ -155,6 +157,8 @@ class Settings(NamedTuple):
     """Folder or URL of checkpoints; None: each run reads all captures."""
     finish: bool = False
     """With a checkpoint: read all files, and close all connections."""
+    merges_small: bool = False
+    """With a checkpoint: merge small files of earlier runs."""
     replace: bool = False
     """Start over, and replace all rows."""
     step_bytes: int | None = None
@@ -240,16 +244,13 @@ class RunPlan(NamedTuple):
 
 
 def plan_run(
-    open_folder: Callable[[str], Folder],
     plan: ReadPlan,
     settings: Settings,
-    out: Folder,
+    out: SharedFolder,
     commits: Commits,
     warn: Callable[[str], None],
 ) -> RunPlan:
-    """Plan a run.
-
-    ``open_folder`` opens a path or a URL; ``warn`` is called with warnings of one line.
+    """Plan a run; ``warn`` is called with warnings of one line.
 
     Raises:
         CaptureError: see :func:`find_files`.
@@ -266,7 +267,7 @@ def plan_run(
         raise UsageError(f"{out.shown}: has rows that this command did not write: {rows[0]}")
     if settings.checkpoint is None:
         return _plan_without_checkpoint(settings, out, last, rows, warn)
-    checkpoint = open_folder(settings.checkpoint)
+    checkpoint = SharedFolder(settings.checkpoint)
     if any(f"{checkpoint.url}/".startswith(f"{out.url}/{table}/") for table in ARCHIVE_TABLES):
         raise UsageError(f"{checkpoint.shown}: is a folder of rows, and no place for a checkpoint")
     folder = CheckpointFolder(checkpoint)
@@ -275,7 +276,7 @@ def plan_run(
 
 def _plan_without_checkpoint(
     settings: Settings,
-    out: Folder,
+    out: SharedFolder,
     last: Commit | None,
     rows: list[str],
     warn: Callable[[str], None],
@@ -303,7 +304,7 @@ def _plan_without_checkpoint(
 def _plan_with_checkpoint(
     plan: ReadPlan,
     settings: Settings,
-    out: Folder,
+    out: SharedFolder,
     last: Commit | None,
     rows: list[str],
     folder: CheckpointFolder,
@@ -359,7 +360,12 @@ def _is_replaced(name: str, last_run: int) -> bool:
     """Return true if a file has rows of open connections, or of a run after ``last_run``."""
     if name.startswith(tuple(OPEN_PREFIXES.values())):
         return True
-    return int(name.rpartition("/run-")[2].partition("-")[0]) > last_run
+    return run_of(name) > last_run
+
+
+def run_of(name: str) -> int:
+    """Return the number of the run that a file with rows is of: of those merged, the last."""
+    return int(re.split(r"/(?:run|open)-", name)[-1].partition("-")[0])
 
 
 def _with_grown(run: RunPlan, warn: Callable[[str], None]) -> RunPlan:
@@ -393,7 +399,7 @@ def _has_grown(file: InputFile, stretch: Stretch, previous: Checkpoint, stores: 
     return first_ns in (None, found.first_time_ns)
 
 
-def _check_owner(out: Folder, last: Commit | None, folder: CheckpointFolder) -> None:
+def _check_owner(out: SharedFolder, last: Commit | None, folder: CheckpointFolder) -> None:
     """Raise UsageError if the checkpoint belongs to another archive, even with ``--replace``."""
     owner = folder.owner()
     if owner is None:
@@ -406,7 +412,7 @@ def _check_owner(out: Folder, last: Commit | None, folder: CheckpointFolder) -> 
         raise UsageError(f"{folder.shown}: is the checkpoint of another archive, {owner_out}")
 
 
-def _archive_of(last: Commit, out: Folder) -> str:
+def _archive_of(last: Commit, out: SharedFolder) -> str:
     """Return the archive that the rows belong to; raises UsageError if it does not grow."""
     if not last.about.get("has_checkpoint"):
         raise UsageError(f"{out.shown}: is written without --checkpoint; --replace starts over")

@@ -2,9 +2,9 @@
 
 In: a path or a URL, names, bytes. Out: bytes, names.
 
-pyarrow opens it (file, s3, gs, hdfs, abfs), as Python tasks cannot reach the JVM, whose Hadoop file
-systems :mod:`kanalyze.spark.hadoop_folder` uses. A file is written under another name and
-then moved, so a reader sees all of it or none; object stores do that by themselves.
+As for captures, pyarrow opens it (file, s3, gs, hdfs, abfs), or else fsspec: Python tasks cannot
+reach Hadoop's file systems in the JVM. A file is written under another name and then moved, so a
+reader sees all of it or none; object stores do that by themselves.
 """
 
 from __future__ import annotations
@@ -14,34 +14,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pyarrow import ArrowException
-from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyarrow import ArrowException, ArrowInvalid
+from pyarrow.fs import (
+    FileSelector,
+    FileSystem,
+    FileType,
+    FSSpecHandler,
+    LocalFileSystem,
+    PyFileSystem,
+)
 
-from kanalyze.capture.io.stores import is_url, scrubbed, shown_url
+from kanalyze.capture.io.stores import arrow_url, is_url, scrubbed, shown_url
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["FileEntry", "SharedFolder", "location_of", "names_of_location"]
+__all__ = ["FileEntry", "SharedFolder"]
 
 _PATTERN: Final = frozenset("*?[")
 _LOCAL: Final = "local"
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 _OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
-
-
-def location_of(url: str) -> str:
-    """Return a folder's URL as :class:`SharedFolder` takes it; Hadoop writes ``file:/path``."""
-    return url if is_url(url) else url.removeprefix("file:")
-
-
-def names_of_location(location: str) -> tuple[str, str]:
-    """Return what messages call a path or a URL, without credentials, and its URL for Spark."""
-    if is_url(location):
-        return shown_url(location), location.rstrip("/")
-    return location, f"file:{Path(location).resolve()}"
 
 
 class FileEntry(NamedTuple):
@@ -57,16 +52,19 @@ class SharedFolder:
 
     def __init__(self, location: str) -> None:
         """Open a path or a URL; raises UsageError if no file system opens it."""
-        self._location = location
-        self.shown, self.url = names_of_location(location)
-        """The location for messages, without credentials, and for readers of tables."""
+        self.shown = shown_url(location) if is_url(location) else location
+        """The location for messages, without credentials."""
+        self.location = location.rstrip("/") if is_url(location) else str(Path(location).resolve())
+        """The location for other processes, whatever folder they run in."""
         try:
-            if is_url(location):
-                self._system, self._root = FileSystem.from_uri(location)
-            else:
-                self._system, self._root = FileSystem.from_uri(str(Path(location).resolve()))
-        except (ArrowException, OSError, ValueError) as error:
+            self._system, self._root = _opened(self.location)
+        except (ArrowException, ImportError, OSError, ValueError) as error:
             raise self._error(error) from None
+
+    @property
+    def url(self) -> str:
+        """The location as records have it: Hadoop's way of writing a local path."""
+        return self.location if is_url(self.location) else f"file:{self.location}"
 
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes; None if it does not exist."""
@@ -121,20 +119,16 @@ class SharedFolder:
         is_plain = self._system.type_name == _LOCAL and not _PATTERN.intersection(path)
         return path if is_plain else None
 
-    def names(self, folder: str) -> list[str]:
-        """Return the names directly in a subfolder, sorted, without those that begin with a dot."""
-        entries = self._list(FileSelector(self._path(folder), allow_not_found=True))
-        return sorted(entry.base_name for entry in entries if not entry.base_name.startswith("."))
-
     def files(self, folder: str) -> list[FileEntry]:
         """Return all files below a subfolder, sorted; nothing if it does not exist."""
         selector = FileSelector(self._path(folder), allow_not_found=True, recursive=True)
         prefix_length = len(self._root) + 1
-        return sorted(
-            FileEntry(entry.path[prefix_length:], entry.size)
-            for entry in self._list(selector)
-            if entry.type == FileType.File
-        )
+        with self.errors():
+            return sorted(
+                FileEntry(entry.path[prefix_length:], entry.size)
+                for entry in self._system.get_file_info(selector)
+                if entry.type == FileType.File
+            )
 
     def move(self, old: str, new: str) -> None:
         """Rename a file; an existing file with the new name is replaced."""
@@ -157,11 +151,6 @@ class SharedFolder:
         except (ArrowException, OSError) as error:
             raise self._error(error) from None
 
-    def _list(self, selector: FileSelector) -> Iterable[Any]:
-        with self.errors():
-            entries: list[Any] = self._system.get_file_info(selector)
-        return entries
-
     @contextmanager
     def errors(self) -> Iterator[None]:
         """Raise UsageError, with the folder's name, for errors of pyarrow in the block."""
@@ -175,5 +164,21 @@ class SharedFolder:
 
     def _error(self, error: Exception) -> UsageError:
         text = (str(error) or type(error).__name__).splitlines()[0]
-        reason = scrubbed(text, self._location) if is_url(self._location) else text
+        reason = scrubbed(text, self.location) if is_url(self.location) else text
         return UsageError(f"{self.shown}: {reason}")
+
+
+def _opened(location: str) -> tuple[FileSystem, str]:
+    """Return the file system of a path or a URL, and the path there."""
+    if not is_url(location):
+        return LocalFileSystem(), location
+    try:
+        system, path = FileSystem.from_uri(arrow_url(location))
+    except ArrowInvalid as error:
+        if "Unrecognized filesystem" not in str(error):
+            raise
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # for few schemes
+
+        system, path = url_to_fs(location)
+        system = PyFileSystem(FSSpecHandler(system))
+    return system, path

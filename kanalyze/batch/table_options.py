@@ -460,7 +460,7 @@ TABLES: Final[dict[str, SourceTable]] = {
     "anomalies": SourceTable(ANOMALY_COLUMNS, CONNECTION_OPTIONS),
     **{
         table: SourceTable(TABLE_SPECS[table].columns, REQUEST_OPTIONS)
-        for table in ("groups", "metadata", "changes")
+        for table in ("groups", "metadata", "changes", "client_metrics")
     },
     _PACKETS: SourceTable(PACKET_COLUMNS, TIME_OPTIONS),
 }

@@ -178,7 +178,7 @@ def _engine(arguments: argparse.Namespace, progress: BatchProgress) -> Iterator[
 
     progress.begin("starting Spark")
     with _session(arguments) as spark:
-        engine = SparkEngine(spark, print_message, arguments.scratch)
+        engine = SparkEngine(spark, arguments.scratch)
         with progress.shown(engine.tasks_done):
             yield engine
 
@@ -254,8 +254,10 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     from kanalyze.batch.run_plan import Settings
     from kanalyze.capture.splits import MIN_SPLIT_BYTES
 
-    if arguments.checkpoint is None and (arguments.finish or arguments.follow is not None):
-        raise UsageError(f"{'--finish' if arguments.finish else '--follow'} needs --checkpoint")
+    if arguments.checkpoint is None:
+        for name in ("finish", "follow", "merge_small"):
+            if getattr(arguments, name) not in (None, False):
+                raise UsageError(f"--{name.replace('_', '-')} needs --checkpoint")
     if arguments.finish and arguments.follow is not None:
         raise UsageError("--finish is for the last run, which --follow does not have")
     if arguments.split_size < MIN_SPLIT_BYTES:
@@ -265,6 +267,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         out=arguments.out,
         checkpoint=arguments.checkpoint,
         finish=arguments.finish,
+        merges_small=arguments.merge_small,
         replace=arguments.replace,
         step_bytes=arguments.step_size,
         settle_s=arguments.settle,

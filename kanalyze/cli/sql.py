@@ -179,7 +179,8 @@ def _tables_of(
     progress.begin("reading the archive")
     return archive_database(
         archive,
-        tables,
+        # Those of captures always have connections, whose ends have names too.
+        tables if names is None else {*tables, "connections"},
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         threads=worker_count(arguments),
     )

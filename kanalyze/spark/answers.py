@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.api.tables import create_tables, tables_for
+from kanalyze.api.name_files import read_names
+from kanalyze.api.tables import create_tables, name_tables_of, tables_for
 from kanalyze.batch.archive.blocks import from_arrow_stream, to_arrow_stream
 from kanalyze.batch.engine import ReportOptions, report_on_rows
 from kanalyze.errors import UsageError
@@ -38,7 +39,11 @@ _STREAM = "data binary"
 
 
 def sql(
-    tables: Mapping[str, DataFrame], query: str, parameters: Mapping[str, object] | None = None
+    tables: Mapping[str, DataFrame],
+    query: str,
+    parameters: Mapping[str, object] | None = None,
+    *,
+    names: Iterable[str] = (),
 ) -> pa.Table:
     """Return the answer to an SQL query over tables, as :func:`kanalyze.sql` does over captures.
 
@@ -50,9 +55,11 @@ def sql(
             or ``{"requests": spark.read.parquet("/tables/kafka/requests")}``.
         query: SQL in DuckDB's dialect, or the name of a query of ``kanalyze sql --list``.
         parameters: values by name, for parameters that are written ``$name``.
+        names: files with names of addresses, as of :func:`kanalyze.sql`; tables have columns of
+            them, if ``connections`` is among ``tables``.
 
     Raises:
-        UsageError: a table is unknown; or the query is invalid, or fails.
+        UsageError: a table is unknown; the query is invalid, or fails; a file of names is wrong.
         SparkFailure: Spark cannot make the rows.
     """
     for name in tables:
@@ -61,12 +68,16 @@ def sql(
     known = questions()
     text = known[query].sql if query in known else query
     # What a user writes may have columns that it does not name, by a star or without one.
-    names = words_below(text) | {REQUEST_ID.name} if query in known else None
-    read = {"requests", *tables_for(text)} & tables.keys()
+    needed = words_below(text) | {REQUEST_ID.name} if query in known and not names else None
+    addresses = read_names(names) if names else None
+    ends = set() if addresses is None else {"connections"}
+    read = {"requests", *ends, *tables_for(text, addresses)} & tables.keys()
     columns = {name: _columns(name, tables[name]) for name in sorted(read)}
     with Database(max_memory_bytes=DEFAULT_MEMORY_BYTES, threads=driver_cores()) as database:
-        for name, maker in create_tables(database, columns, names).items():
+        for name, maker in create_tables(database, columns, needed).items():
             _insert(database, name, tables[name], maker.schema)
+        if addresses is not None:
+            name_tables_of(database, addresses)
         return database.ask(text, parameters)
 
 

@@ -25,19 +25,13 @@ from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kanalyze.batch.archive.blocks import (
-    READ_SCHEMA,
     TOLD_SCHEMA,
-    dump_report,
     from_arrow_stream,
     load_report,
-    told_files,
-    told_row,
+    told_batch,
 )
 from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
-from kanalyze.batch.archive.row_sink import (
-    anomalies_of_packets,
-    write_anomalies,
-)
+from kanalyze.batch.archive.row_sink import anomalies_of_packets
 from kanalyze.batch.archive.tasks import (
     partition_packets,
     read_splits,
@@ -47,7 +41,7 @@ from kanalyze.batch.archive.tasks import (
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
-from kanalyze.export.arrow import BatchMaker, arrays_of
+from kanalyze.export.arrow import BatchMaker
 from kanalyze.spark.failures import Work
 from kanalyze.spark.schema import as_spark, spark_schema
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
@@ -58,9 +52,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kanalyze.batch.archive.blocks import BlockGroup, CaptureReport, ReadRow
-    from kanalyze.batch.archive.row_sink import PacketAnomalies
-    from kanalyze.batch.archive.table_files import WrittenFile
+    from kanalyze.batch.archive.blocks import BlockGroup, CaptureReport, Told
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
     from kanalyze.capture.splits import Split
     from kanalyze.spec.columns import Column
@@ -70,16 +62,13 @@ __all__ = [
     "ArchiveSegments",
     "RebuiltConnections",
     "anomaly_table",
-    "frame_of_anomalies",
+    "each_in_a_task",
     "new_block_folder",
     "read_captures",
     "read_packets",
-    "results_of_tasks",
-    "write_anomalies_of_packets",
 ]
 
 _Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 _STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 
 
@@ -89,7 +78,7 @@ class ArchiveSegments:
     def __init__(
         self, spark: SparkSession, job: Job, told: list[DataFrame], reports: _Reports
     ) -> None:
-        """Combine what the tasks that read captures told: rows of :data:`READ_SCHEMA`, cached."""
+        """Combine what the tasks that read captures told: rows of :data:`TOLD_SCHEMA`, cached."""
         self._spark = spark
         self._told = told
         self._groups = reports.groups
@@ -98,34 +87,26 @@ class ArchiveSegments:
         """The reports of all captures, combined."""
 
     def anomaly_streams(self) -> DataFrame:
-        """Return the anomalies of packets: columns ``capture``, ``part``, and Arrow streams."""
+        """Return the anomalies of packets, as tasks told them, with the parts of captures."""
         rows = reduce(DataFrame.unionAll, self._told)
-        return rows.where("kind = 'anomalies'").select("capture", "part", "data")
+        return rows.where("kind = 'anomalies'").select("capture", "number", "data")
 
     def rebuild(
         self,
         job: Job | None = None,
-        states: DataFrame | None = None,
         names: Mapping[bytes, str] | None = None,
-        *,
-        most_tasks: int | None = None,
     ) -> RebuiltConnections:
-        """Rebuild all connections.
+        """Rebuild all connections, each bucket in a task.
 
         Args:
             job: which rows; None for those that the captures were read for.
-            states: :attr:`RebuiltConnections.states` of a job that kept connections open, over the
-                captures before these.
-            names: names of topics by id, known from captures before these.
-            most_tasks: the number of tasks among which buckets are divided; None for one each.
+            names: further names of topics by id.
         """
         job = with_keys(self.job if job is None else job, self.read_summary.keyed)
         names = {**self.read_summary.topic_names, **(names or {})}
         folder = self.job.block_folder or ""
         rebuild = rebuilding(job, self.read_summary, folder, self._groups)
-        tasks = min(job.buckets, most_tasks or job.buckets)
-        buckets = _buckets(self._spark, job.buckets, tasks, states)
-        return RebuiltConnections(buckets, rebuild, job, names)
+        return RebuiltConnections(self._spark, rebuild, job, names)
 
     def close(self) -> None:
         """Remove the rows from Spark's cache, and the segments that tasks wrote."""
@@ -155,7 +136,7 @@ class RebuiltConnections:
 
     def __init__(
         self,
-        buckets: DataFrame,
+        spark: SparkSession,
         rebuild: RebuildBuckets,
         job: Job,
         names: Mapping[bytes, str],
@@ -163,42 +144,26 @@ class RebuiltConnections:
         """Rebuild all connections now.
 
         Args:
-            buckets: see :func:`_buckets`.
-            rebuild: rebuilds some of them, given names of topics.
+            spark: the session.
+            rebuild: rebuilds some buckets, given names of topics.
             job: which rows.
             names: names of topics by id.
         """
         self.job = job
         self._names = dict(names)
         while True:
-            run = partial(_rebuild_buckets, rebuild, self._names)
-            told = buckets.mapInArrow(Work(run), from_arrow_schema(TOLD_SCHEMA))
+            work = partial(_rebuild_bucket, rebuild, self._names)
+            told = each_in_a_task(spark, work, range(job.buckets))
             self._told = told.persist(_STORAGE_LEVEL)
-            # In one query, so that reports and files are of the same attempts of tasks.
-            reports_and_files = self._told.where("kind in ('report', 'files')")
-            collected = reports_and_files.select("kind", "data").collect()
-            self.summary = RebuildSummary(
-                [load_report(data) for kind, data in collected if kind == "report"]
-            )
+            reports = self._told.where("kind = 'report'").select("data").collect()
+            self.summary = RebuildSummary([load_report(data) for (data,) in reports])
             """The reports of all buckets, combined."""
-            self.files: list[WrittenFile] = sorted(
-                file for kind, data in collected if kind == "files" for file in load_report(data)
-            )
-            """The files that tasks wrote, if the job has a staging folder."""
             missing = self.summary.missing_names(self._names)
             if not missing:
                 break
             self._names.update(missing)
             self._told.unpersist()
         self._rows: DataFrame | None = None
-
-    @property
-    def states(self) -> DataFrame:
-        """The saved state of each bucket, if the job keeps connections open.
-
-        Columns ``bucket`` and ``data``.
-        """
-        return self._told.where("kind = 'state'").select("bucket", "data")
 
     @property
     def rows(self) -> DataFrame:
@@ -211,13 +176,9 @@ class RebuiltConnections:
             self._rows = self._rows.persist(_STORAGE_LEVEL)
         return self._rows
 
-    def table(self, name: str, kind: str | None = None) -> DataFrame:
-        """Return the rows of another table that the job makes.
-
-        Only for a job without a staging folder. ``kind`` is what tasks call them; None if that is
-        ``name``.
-        """
-        return self._of_streams(kind or name, TABLES[name].columns)
+    def table(self, name: str) -> DataFrame:
+        """Return the rows of another table that the job makes."""
+        return self._of_streams(name, TABLES[name].columns)
 
     def _of_streams(self, kind: str, columns: Sequence[Column]) -> DataFrame:
         streams = self._told.where(F.col("kind") == kind).select("data")
@@ -234,44 +195,10 @@ class RebuiltConnections:
             self._rows.unpersist()
 
 
-def _buckets(spark: SparkSession, count: int, tasks: int, states: DataFrame | None) -> DataFrame:
-    """Return all buckets with null, and those with saved states once more, divided among tasks."""
-    bucket = F.col("id").cast("int").alias("bucket")
-    data = F.lit(None).cast("binary").alias("data")
-    buckets = spark.range(0, count, 1, tasks).select(bucket, data)
-    if states is None:
-        return buckets
-    # No join: states may be larger than what Spark broadcasts or sorts in memory.
-    saved = states.select(F.col("bucket").cast("int").alias("bucket"), "data")
-    return saved.unionAll(buckets).repartitionById(tasks, F.pmod("bucket", F.lit(tasks)))
-
-
-def _rebuild_buckets(
-    rebuild: RebuildBuckets,
-    names: Mapping[bytes, str],
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """Rebuild the buckets of a partition of :func:`_buckets`."""
-    yield from rebuild(names, _with_states(batches))
-
-
-def _with_states(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, memoryview | None]]:
-    """Yield each bucket once, with its saved state or None; those with a state come first.
-
-    Only the states of one batch are in memory.
-    """
-    buckets: list[int] = []
-    with_state: set[int] = set()
-    for batch in batches:
-        for bucket, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            if data.is_valid:
-                with_state.add(bucket)
-                yield bucket, memoryview(data.as_buffer())
-            else:
-                buckets.append(bucket)
-    for bucket in buckets:
-        if bucket not in with_state:
-            yield bucket, None
+def _rebuild_bucket(
+    rebuild: RebuildBuckets, names: Mapping[bytes, str], bucket: int
+) -> Iterator[Told]:
+    yield from rebuild(names, [(bucket, None)])
 
 
 def _from_streams(
@@ -296,10 +223,7 @@ def read_captures(
     reports = _Reports([], [])
 
     def read(groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
-        def read_group(group: Sequence[tuple[int, Split]]) -> Iterator[pa.RecordBatch]:
-            return _as_batches(read_splits(job, group))
-
-        rows = _each_in_a_task(spark, read_group, groups, READ_SCHEMA)
+        rows = each_in_a_task(spark, partial(read_splits, job), groups)
         told.append(rows.persist(_STORAGE_LEVEL))
         new = _reports(told[-1])
         reports.groups.extend(new.groups)
@@ -320,49 +244,26 @@ def read_packets(spark: SparkSession, job: Job, packets: DataFrame) -> ArchiveSe
     """Partition the packets of a table, with the columns of ``packets.PACKET_COLUMNS``."""
 
     def partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _as_batches(partition_packets(job, batches))
+        return map(told_batch, partition_packets(job, batches))
 
     sorted_packets = packets.repartition("capture").sortWithinPartitions("capture", "packet")
-    told = sorted_packets.mapInArrow(Work(partition), from_arrow_schema(READ_SCHEMA))
+    told = sorted_packets.mapInArrow(Work(partition), from_arrow_schema(TOLD_SCHEMA))
     told = told.persist(_STORAGE_LEVEL)
     return ArchiveSegments(spark, job, [told], _reports(told))
 
 
-def _as_batches(rows: Iterable[ReadRow]) -> Iterator[pa.RecordBatch]:
-    for row in rows:
-        columns = arrays_of(([value] for value in row), READ_SCHEMA)
-        yield pa.RecordBatch.from_arrays(columns, schema=READ_SCHEMA)
-
-
-def _each_in_a_task(
-    spark: SparkSession,
-    work: Callable[[_Item], Iterator[pa.RecordBatch]],
-    items: Sequence[_Item],
-    schema: pa.Schema,
+def each_in_a_task(
+    spark: SparkSession, work: Callable[[_Item], Iterable[Told]], items: Sequence[_Item]
 ) -> DataFrame:
-    """Return the rows that ``work`` makes of each item, in a task for each."""
+    """Return what ``work`` tells of each item, in a task for each: rows of :data:`TOLD_SCHEMA`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield from work(items[index])
+                yield from map(told_batch, work(items[index]))
 
-    count = len(items)
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(Work(run), from_arrow_schema(schema))
-
-
-def results_of_tasks(
-    spark: SparkSession, work: Callable[[_Item], _Result], items: Sequence[_Item]
-) -> list[_Result]:
-    """Return what ``work`` returns for each item, in a task for each."""
-
-    def run(item: _Item) -> Iterator[pa.RecordBatch]:
-        yield told_row("result", -1, dump_report(work(item)))
-
-    if not items:
-        return []
-    rows = _each_in_a_task(spark, run, items, TOLD_SCHEMA).select("data")
-    return [load_report(row[0]) for row in rows.collect()]
+    count, schema = len(items), from_arrow_schema(TOLD_SCHEMA)
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(Work(run), schema)
 
 
 class _Reports(NamedTuple):
@@ -402,29 +303,10 @@ def anomaly_table(
     table = captured.anomaly_streams().mapInArrow(Work(of_packets), schema)
     table = table.unionAll(rebuilt.table("anomalies"))
     rows = [*captured.read_summary.anomaly_rows, *more_rows]
-    return table.unionAll(frame_of_anomalies(spark, rows)) if rows else table
-
-
-def frame_of_anomalies(spark: SparkSession, rows: Sequence[AnomalyRow]) -> DataFrame:
-    """Return rows, at least one, as a table."""
+    if not rows:
+        return table
     batches = as_spark(BatchMaker(ANOMALY_COLUMNS).of_rows(rows), ANOMALY_COLUMNS)
-    return spark.createDataFrame(pa.Table.from_batches(batches), spark_schema(ANOMALY_COLUMNS))
-
-
-def write_anomalies_of_packets(captured: ArchiveSegments, staging: str) -> list[WrittenFile]:
-    """Have tasks write the anomalies of packets to files, and return the files."""
-    if not captured.read_summary.quality.anomalies:
-        return []
-    row_filter = captured.job.plan.row_filter
-    packets_before = captured.read_summary.packets_before
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        streams = _packet_anomalies(batches)
-        yield told_files(write_anomalies(packets_before, row_filter, staging, streams))
-
-    schema = from_arrow_schema(TOLD_SCHEMA)
-    files = captured.anomaly_streams().mapInArrow(Work(write), schema).select("data")
-    return [file for row in files.collect() for file in load_report(row[0])]
+    return table.unionAll(spark.createDataFrame(pa.Table.from_batches(batches), schema))
 
 
 def _as_spark_rows(
@@ -432,11 +314,10 @@ def _as_spark_rows(
     row_filter: RowFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    for rows in anomalies_of_packets(packets_before, row_filter, _packet_anomalies(batches)):
-        yield from as_spark(rows, ANOMALY_COLUMNS)
-
-
-def _packet_anomalies(batches: Iterable[pa.RecordBatch]) -> Iterator[PacketAnomalies]:
-    for batch in batches:
-        for capture, part, data in zip(*batch.columns, strict=True):
-            yield capture.as_py(), part.as_py(), data.as_buffer()
+    parts = (
+        (capture.as_py(), part.as_py(), data.as_py())
+        for batch in batches
+        for capture, part, data in zip(*batch.columns, strict=True)
+    )
+    for rows in anomalies_of_packets(packets_before, row_filter, parts):
+        yield from as_spark(BatchMaker(ANOMALY_COLUMNS).of_rows(rows), ANOMALY_COLUMNS)

@@ -20,7 +20,8 @@ from kanalyze.batch.archive.planning import (
     sends_segments,
     tasks_for,
 )
-from kanalyze.batch.archive.tasks import OTHER_TABLES, Job
+from kanalyze.batch.archive.tasks import Job
+from kanalyze.batch.engine import other_tables
 from kanalyze.batch.packets import PACKET_COLUMNS
 from kanalyze.batch.run_plan import find_files
 from kanalyze.batch.shared_folder import SharedFolder
@@ -46,6 +47,7 @@ __all__ = [
     "Archive",
     "anomalies",
     "changes",
+    "client_metrics",
     "connections",
     "groups",
     "metadata",
@@ -140,20 +142,28 @@ class Archive(ClosedAtEnd):
         """
         return self._cluster_table("changes", options)
 
+    def client_metrics(self, **options: Any) -> DataFrame:
+        """Return the metrics that clients push, like :func:`kanalyze.client_metrics`.
+
+        Otherwise like :meth:`requests`.
+        """
+        return self._cluster_table("client_metrics", options)
+
     def tables(self, **options: Any) -> dict[str, DataFrame]:
         """Return all tables but ``records`` by name, made in one pass.
 
-        Requests have numbers, ``request_id``, to which ``groups``, ``metadata`` and ``changes``
-        refer. For connections and anomalies, only filters on clients, brokers and times apply.
+        Requests have numbers, ``request_id``, to which ``groups``, ``metadata``, ``changes`` and
+        ``client_metrics`` refer. For connections and anomalies, only filters on clients, brokers
+        and times apply.
         """
-        return self._tables_of(self._rebuild("requests", options, others=OTHER_TABLES))
+        return self._tables_of(self._rebuild("requests", options, others=other_tables()))
 
     def report(self, **options: Any) -> dict[str, Any]:
         """Return the report that ``kanalyze report --json`` writes, over all captures.
 
         It includes ``findings``.
         """
-        rebuilt = self._rebuild("requests", options, others=OTHER_TABLES)
+        rebuilt = self._rebuild("requests", options, others=other_tables())
         quality = CaptureQuality()
         quality.merge(self._captured.read_summary.quality)
         quality.merge(self._captured.read_summary.retryable_quality)
@@ -195,7 +205,7 @@ class Archive(ClosedAtEnd):
     ) -> RebuiltConnections:
         plan = make_plan(self._texts(table, options))
         job = self._captured.job._replace(plan=plan, others=others)
-        rebuilt = self._captured.rebuild(job, None, names)
+        rebuilt = self._captured.rebuild(job, names)
         self._rebuilt_tables.append(rebuilt)
         return rebuilt
 
@@ -331,6 +341,11 @@ def metadata(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
 def changes(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
     """Return what administrators' requests ask for; otherwise like :func:`requests`."""
     return _table(spark, "changes", paths, options)
+
+
+def client_metrics(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:
+    """Return the metrics that clients push; otherwise like :func:`requests`."""
+    return _table(spark, "client_metrics", paths, options)
 
 
 def records(spark: SparkSession, *paths: str, **options: Any) -> DataFrame:

@@ -741,6 +741,8 @@ COMMANDS = {
                 "run (default: 60)",
                 "--follow [SECONDS]": "run again this long after each run, until SIGINT or SIGTERM "
                 "(default: 60)",
+                "--merge-small": "merge the small files of each hour of requests, once no late "
+                "capture can undo the runs that wrote them",
                 "--finish": "the last run: read all files, and close open connections",
                 "--step-size SIZE": "commit more captures than this in several steps, so that a "
                 "run that dies goes on after the last one (default: 4G per core)",

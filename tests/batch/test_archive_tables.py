@@ -35,7 +35,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
 def answer(query: tuple[str, ...], inputs: tuple[str, ...], folder: Path) -> list[Any]:
     target = folder / "answer.jsonl"
     *options, last = query
-    arguments = [*options, last, *inputs] if options else [*inputs, last]
+    arguments = [*query, *inputs] if "--query" in options else [*options, *inputs, last]
     assert main(["sql", "-o", str(target), *arguments]) == 0
     return [json.loads(line) for line in target.read_text().splitlines()]
 
@@ -45,6 +45,30 @@ def test_answers_are_those_of_the_captures(archive: str, tmp_path: Path) -> None
         found = answer(query, (archive,), tmp_path)
         assert found == answer(query, CAPTURES, tmp_path), query
         assert found
+
+
+@pytest.mark.parametrize("buckets", [1, 8])
+def test_metrics_that_clients_push_are_a_table(buckets: int, tmp_path: Path) -> None:
+    """Also where segments are sent without what no row needs."""
+    capture, out = str(path("telemetry")), str(tmp_path / "out")
+    options = ("--out", out, "--engine", "process", "--jobs", "1", "--buckets", str(buckets))
+    assert main(["batch", capture, *options]) == 0
+    lines = "SELECT client_metrics.* EXCLUDE request_id, requests.request_packet"
+    joined = "FROM client_metrics JOIN requests USING (request_id) ORDER BY ALL"
+    found = answer((f"{lines} {joined}",), (out,), tmp_path)
+    assert found == answer((f"{lines} {joined}",), (capture,), tmp_path)
+    assert len(found) == 89
+
+
+def test_tables_have_names_of_addresses(archive: str, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 here\n")
+    for table in ("requests", "groups"):
+        counted = f"SELECT client_name, broker_id, count(*) FROM {table} GROUP BY ALL ORDER BY ALL"
+        query = ("--names", str(hosts), counted)
+        found = answer(query, (archive,), tmp_path)
+        assert found == answer(query, CAPTURES, tmp_path)
+        assert {line["client_name"] for line in found} == {"here"}
 
 
 def test_a_url_may_name_an_archive(archive: str, tmp_path: Path) -> None:

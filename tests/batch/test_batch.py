@@ -28,7 +28,6 @@ from kanalyze.cli.interruption import Interrupted
 from kanalyze.cli.main import main
 from kanalyze.errors import UsageError
 from kanalyze.runtime.state import _digest
-from kanalyze.spark.hadoop_folder import HadoopFolder
 from kanalyze.spec.rows.cluster import CARRIED_NAMES
 from kanalyze.spec.rows.tables import SQL_TABLES
 from tests.support import tls_captures
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 LONG_AGO_S = 1_000_000_000
+_HOUR_NS = 3_600 * 10**9
 
 
 class Killed(BaseException):
@@ -449,9 +449,8 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, operation: str, after: int) -> None
                 raise Killed
             allowed[0] -= 1
 
-    for folder_type in (HadoopFolder, SharedFolder):
-        monkeypatch.setattr(folder_type, "write", counted_write(folder_type.write, count))
-        monkeypatch.setattr(folder_type, "move", counted_move(folder_type.move, count))
+    monkeypatch.setattr(SharedFolder, "write", counted_write(SharedFolder.write, count))
+    monkeypatch.setattr(SharedFolder, "move", counted_move(SharedFolder.move, count))
 
 
 def counted_write(write: Any, count: Callable[[str], None]) -> Any:
@@ -813,6 +812,39 @@ def test_only_the_hours_from_a_late_capture_on_are_read_again(run, growing, tmp_
 
 
 @pytest.mark.usefixtures("few_findings")
+def test_small_files_of_an_hour_are_merged_when_they_stay(run, growing, tmp_path, monkeypatch):
+    """A run that merges them may be killed, and one that undoes later runs leaves them."""
+    monkeypatch.setattr("kanalyze.batch.archive.table_files._MAX_SMALL_FILES", 1)
+    monkeypatch.setattr("kanalyze.batch.run.MAX_RUNS", 1)
+    files = cut(path("groups"), tmp_path / "aside", 8, seed=3)
+    for hour, file in zip((0, 0, 0, 1, 2, 3, 3, 4), files, strict=True):
+        moved = [one._replace(time_ns=one.time_ns + hour * _HOUR_NS) for one in packets_of(file)]
+        write_pcap(file, moved)
+    make_settled(files)
+    growing = growing._replace(files=files)
+    arguments = [*growing.arguments, "--merge-small"]
+    for number in range(6):
+        growing.add(number)
+        assert run(*arguments).status == 0
+    first_hour = min((growing.out / "requests").rglob("hour=*"))
+    assert len(list(first_hour.iterdir())) >= 3
+    before = rows(growing.out)
+    growing.add(7)
+    with pytest.MonkeyPatch.context() as killing:
+        kill_at(killing, "move", 3)
+        with pytest.raises(Killed):
+            run(*arguments)
+    assert "had been interrupted, and is complete now" in run(*arguments).err
+    (merged,) = first_hour.iterdir()
+    assert merged.name.endswith("-000007-00000.zstd.parquet")
+    assert not before - rows(growing.out)
+    growing.add(6)
+    assert "captures come late" in run(*arguments).err
+    assert list(first_hour.iterdir()) == [merged]
+    assert_archive_is_that_of_one_process(growing, run, tmp_path)
+
+
+@pytest.mark.usefixtures("few_findings")
 def test_a_run_that_reads_late_captures_may_be_killed(run, growing, tmp_path, monkeypatch):
     growing.add(0, 2)
     assert run(*growing.arguments).status == 0
@@ -885,10 +917,10 @@ def test_a_report_without_new_captures_has_open_connections(run, growing, monkey
     reported = []
 
     def report_on(*arguments, **options):
-        reported.append(arguments[1])
+        reported.append(arguments[2])
         return report_on_files(*arguments, **options)
 
-    monkeypatch.setattr("kanalyze.batch.process_engine.report_on_files", report_on)
+    monkeypatch.setattr("kanalyze.batch.run.report_on_files", report_on)
     result = run(*growing.arguments, "--limit", 30)
     assert (result.status, result.err) == (0, "kanalyze: no new captures\n")
     (files,) = reported

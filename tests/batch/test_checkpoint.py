@@ -5,28 +5,18 @@ import functools
 import json
 import os
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kanalyze.batch.checkpoint import (
-    _NAMES_ONCE,
-    _NO_COUNTS,
-    Checkpoint,
-    CheckpointFolder,
-    QualityStateError,
-    _first_line,
-    load_quality,
-)
+from kanalyze.batch.checkpoint import _LOAD_ERRORS, Checkpoint, CheckpointFolder, _first_line
 from kanalyze.batch.history import ALL_CONNECTIONS, Stretch
-from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.shared_folder import FileEntry, SharedFolder
 from kanalyze.errors import UsageError
 from kanalyze.tables.quality import CaptureQuality
 from tests.support.captures import analysis
 from tests.support.cases import for_each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = ("codecs", "errors", "groups", "old-0-8-2-2", "tls")
 
@@ -40,7 +30,7 @@ def text(name: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_quality_is_loaded_unchanged(name: str) -> None:
     quality = analysis(name)[1]
-    loaded = load_quality(json.loads(text(name)))
+    loaded = CaptureQuality.from_values(json.loads(text(name)))
     assert loaded.to_dict() == quality.to_dict()
     assert loaded.extent() == quality.extent()
     assert vars(loaded).keys() == vars(quality).keys()
@@ -51,43 +41,26 @@ def test_the_pairs_that_earlier_versions_saved_are_loaded() -> None:
         name: [list(pair) for pair in value.items()] if isinstance(value, dict) else value
         for name, value in json.loads(text("groups")).items()
     }
-    loaded = load_quality({**plain, "lost_bytes": 0, "snapped_bytes": 0})
+    loaded = CaptureQuality.from_values({**plain, "lost_bytes": 0, "snapped_bytes": 0})
     assert loaded.to_dict() == analysis("groups")[1].to_dict()
 
 
 def test_names_of_undecodable_bytes_are_kept() -> None:
     quality = CaptureQuality(["\udcff.pcap"])
-    loaded = load_quality(json.loads(json.dumps(quality.to_values())))
+    loaded = CaptureQuality.from_values(json.loads(json.dumps(quality.to_values())))
     assert loaded.captures == quality.captures
 
 
-COUNTS_ONCE = tuple(name for name in _NAMES_ONCE if name not in _NO_COUNTS)
-NEWER = vars(CaptureQuality()).keys() - set(_NAMES_ONCE)
-"""Counts that lists without names do not have."""
-
-
-@pytest.mark.parametrize("name", sorted(NEWER))
+@pytest.mark.parametrize("name", sorted(vars(CaptureQuality())))
 def test_quality_of_a_checkpoint_without_a_newer_counter_is_loaded(name: str) -> None:
     quality = analysis("tls")[1]
     plain = json.loads(text("tls"))
     del plain[name]
-    loaded = load_quality(plain)
+    loaded = CaptureQuality.from_values(plain)
     unset = vars(CaptureQuality())[name]
     assert vars(loaded)[name] == unset
     vars(loaded)[name] = vars(quality)[name]
     assert loaded.to_dict() == quality.to_dict()
-
-
-def test_a_checkpoint_without_a_count_that_every_version_has_is_refused() -> None:
-    for name in COUNTS_ONCE:
-        plain = json.loads(text("tls"))
-        del plain[name]
-        with pytest.raises(QualityStateError):
-            load_quality(plain)
-    once = [json.loads(text("tls")).get(name, 0) for name in _NAMES_ONCE]
-    for wrong in (once[:-1], [*once, []]):
-        with pytest.raises(QualityStateError):
-            load_quality(wrong)
 
 
 def changed(plain: Any, noise: random.Random) -> Any:
@@ -104,28 +77,8 @@ def changed(plain: Any, noise: random.Random) -> Any:
 @for_each("seed", range(300))
 def test_damaged_quality_is_refused_or_loaded(seed: int) -> None:
     plain = changed(json.loads(text("codecs")), random.Random(seed))
-    with contextlib.suppress(QualityStateError):
-        assert json.dumps(load_quality(plain).to_dict())
-
-
-def test_quality_that_earlier_versions_saved_is_loaded() -> None:
-    """They had a list without names, of the counts that there were; later ones may have more."""
-    plain = json.loads(text("errors"))
-    assert tuple(name for name in vars(CaptureQuality()) if name not in NEWER) == COUNTS_ONCE
-    assert {"tls_outcomes", "untimed_packets", "record_batches", "checked_batches"} <= NEWER
-    unset = vars(CaptureQuality())
-    expected = load_quality(plain)
-    vars(expected).update({name: unset[name] for name in NEWER})
-    once = load_quality([plain.get(name, 7) for name in _NAMES_ONCE])
-    assert once.to_dict() == expected.to_dict()
-    fewer = {name: value for name, value in plain.items() if name in _NAMES_ONCE}
-    assert load_quality(fewer).to_dict() == expected.to_dict()
-
-
-@pytest.mark.parametrize("plain", [None, 1, [], [1], "x", {}, {"packets": 1}, {"unknown": 1}])
-def test_a_value_that_is_no_quality_is_refused(plain: Any) -> None:
-    with pytest.raises(QualityStateError, match=r"^the quality of the captures is damaged$"):
-        load_quality(plain)
+    with contextlib.suppress(*_LOAD_ERRORS):
+        assert json.dumps(CaptureQuality.from_values(plain).to_dict())
 
 
 def checkpoint(run: int = 1) -> Checkpoint:
@@ -153,15 +106,14 @@ def folder(tmp_path: Path) -> CheckpointFolder:
 
 def test_a_checkpoint_is_read_back_unchanged(folder, tmp_path):
     original = checkpoint()
-
-    def write_states(url: str) -> None:
-        assert url == f"file:{tmp_path}/state/run-000001/states" == folder.states_url(1)
-        states = tmp_path / "state" / "run-000001" / "states"
-        states.mkdir(parents=True)
-        (states / "part.parquet").write_bytes(b"states")
-
-    folder.write(original, write_states)
+    states = tmp_path / "state" / "run-000001" / "states"
+    assert folder.begin(1) == str(states)
+    states.mkdir(parents=True)
+    (states / "part.parquet").write_bytes(b"states")
+    (states / "of-a-task-that-failed.parquet").write_bytes(b"sta")
+    folder.write(original, [FileEntry("part.parquet", 6)])
     loaded = folder.read(1, "x")
+    assert loaded.states == [("run-000001/states/part.parquet", 6)]
     names = ("run", "archive", "buckets", "is_finished", "options", "read", "names", "history")
     for name in names:
         assert getattr(loaded, name) == getattr(original, name)
@@ -169,13 +121,13 @@ def test_a_checkpoint_is_read_back_unchanged(folder, tmp_path):
     assert loaded.whole_quality.kafka_connections == (
         original.quality.kafka_connections + original.open_quality.kafka_connections
     )
-    (tmp_path / "state" / "run-000001" / "states" / "more.parquet").write_bytes(b"")
+    (states / "part.parquet").write_bytes(b"state")
     with pytest.raises(UsageError, match="run-000001/states is damaged"):
         folder.read(1, "x")
 
 
 def test_an_older_checkpoint_may_have_read_any_connection(folder, tmp_path):
-    folder.write(checkpoint(), None)
+    folder.write(checkpoint(), [])
     file = tmp_path / "state" / "run-000001" / "checkpoint"
     plain = json.loads(file.read_bytes().partition(b"\n")[2])
     del plain["history"]
@@ -194,7 +146,7 @@ def test_adding_up_quality_changes_no_checkpoint():
 def test_only_checkpoints_that_a_run_may_go_back_to_are_kept(folder, tmp_path):
     assert folder.owner() is None
     for run in (1, 2, 3, 4):
-        folder.write(checkpoint(run), None)
+        folder.write(checkpoint(run), [])
     (tmp_path / "state" / "run-of-mine").mkdir()
     (tmp_path / "state" / "run-of-mine" / "notes").write_text("x")
     folder.own("x", "file:/out")
@@ -207,7 +159,7 @@ def test_only_checkpoints_that_a_run_may_go_back_to_are_kept(folder, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_reported_in_one_line(folder, tmp_path):
-    folder.write(checkpoint(), None)
+    folder.write(checkpoint(), [])
     file = tmp_path / "state" / "run-000001" / "checkpoint"
     whole = file.read_bytes()
     noise = random.Random(2)
@@ -241,15 +193,12 @@ def test_states_are_readable_by_their_owner_alone(folder, tmp_path):
     try:
         run = tmp_path / "state" / "run-000001"
 
-        def write_states(url: str) -> None:
-            assert url.startswith("file:")
-            states = run / "states"
+        for _ in range(2):  # the second one replaces the first
+            states = Path(folder.begin(1))
             states.mkdir()
             (states / "part.parquet").write_bytes(b"plaintext")
             assert run.stat().st_mode & 0o077 == 0
-
-        for _ in range(2):  # the second one replaces the first
-            folder.write(checkpoint(), write_states)
+            folder.write(checkpoint(), [FileEntry("part.parquet", 9)])
             modes = {path.name: path.stat().st_mode & 0o777 for path in run.rglob("*")}
             assert modes == {"states": 0o700, "part.parquet": 0o600, "checkpoint": 0o600}
             assert run.stat().st_mode & 0o777 == 0o700

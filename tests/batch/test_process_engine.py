@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kanalyze
-from kanalyze.batch import process_engine
+from kanalyze.batch import rebuild
 from kanalyze.batch.archive.topic_name_scan import TopicNameScan
 from kanalyze.batch.process_engine import ProcessEngine
 from kanalyze.cli.main import main
@@ -84,13 +84,13 @@ def test_buckets_are_rebuilt_for_topic_names_of_other_buckets(
 ) -> None:
     """So it is if there is no Metadata response, or an encrypted one."""
     rebuilt = []
-    rebuild = process_engine._rebuild_task
+    rebuild_task = rebuild._rebuild_task
 
     def counting(*arguments: Any) -> Any:
         rebuilt.append(arguments)
-        return rebuild(*arguments)
+        return rebuild_task(*arguments)
 
-    monkeypatch.setattr(process_engine, "_rebuild_task", counting)
+    monkeypatch.setattr(rebuild, "_rebuild_task", counting)
     arguments = ["--jobs", 1, "--buckets", 4, path("cluster")]
     assert batch(*arguments, "--out", tmp_path / "found") == 0
     first_count = len(rebuilt)

@@ -19,13 +19,23 @@ if TYPE_CHECKING:
 def test_files_are_written_and_read_by_path_and_by_url(tmp_path, as_location) -> None:
     folder = SharedFolder(as_location(tmp_path / "not there yet" / "a folder"))
     assert folder.read("list/1") is None
-    assert folder.names("list") == []
+    assert folder.files("list") == []
     folder.write("list/2", b"two")
     folder.write("list/1", b"one")
     folder.write("list/1", b"another")
-    assert folder.names("list") == ["1", "2"]
+    assert folder.files("") == [("list/1", 7), ("list/2", 3)]
     assert (folder.read("list/1"), folder.read("list/2")) == (b"another", b"two")
     assert (tmp_path / "not there yet" / "a folder" / "list" / "2").read_bytes() == b"two"
+
+
+def test_what_pyarrow_does_not_know_is_opened_by_fsspec() -> None:
+    folder = SharedFolder("memory://archive/rows")
+    folder.write("run/1", b"one")
+    folder.move("run/1", "run/2")
+    assert (folder.read("run/1"), folder.read("run/2")) == (None, b"one")
+    assert folder.files("") == [("run/2", 3)]
+    folder.remove("run")
+    assert folder.files("") == []
 
 
 def test_the_path_of_a_local_file_is_plain_if_it_is_no_pattern(tmp_path: Path) -> None:
@@ -35,18 +45,13 @@ def test_the_path_of_a_local_file_is_plain_if_it_is_no_pattern(tmp_path: Path) -
     assert SharedFolder("s3://bucket/a?region=x").plain_path("b") is None
 
 
-def test_files_being_written_are_not_listed(tmp_path: Path) -> None:
-    (tmp_path / ".half").write_bytes(b"ha")
-    assert SharedFolder(str(tmp_path)).names("") == []
-
-
 def test_removing_a_missing_file_is_no_error(tmp_path: Path) -> None:
     folder = SharedFolder(str(tmp_path))
     folder.write("states/1/0", b"")
     folder.write("states/2/0", b"")
     folder.remove("states/1")
     folder.remove("states/1")
-    assert folder.names("states") == ["2"]
+    assert folder.files("states") == [("states/2/0", 0)]
 
 
 @pytest.mark.parametrize("location", ["nosuchscheme://user:secret@host/folder", "file:///\0"])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kanalyze
 from kanalyze.api.reports import report_on as report_of_one
 from kanalyze.api.reports import tables_of as asked_of
 from kanalyze.api.tables import opened_tables
@@ -151,6 +152,16 @@ def test_a_query_may_read_all_columns_and_views(
         assert found.num_rows
     chosen = {"requests": tables["requests"].select("client_id", "latency_ns")}
     assert sql(chosen, "FROM requests").column_names == ["request_id", "client_id", "latency_ns"]
+
+
+def test_tables_have_names_of_addresses(tables: dict[str, DataFrame], tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("127.0.0.1 here\n")
+    query = "SELECT client_name, broker_id, count(*) AS many FROM requests GROUP BY ALL"
+    found = sql(tables, query, names=[str(tmp_path / "hosts")])
+    assert found.sort_by("broker_id") == kanalyze.sql(
+        str(path("waits")), query, names=str(tmp_path / "hosts")
+    ).sort_by("broker_id")
+    assert set(found["client_name"].to_pylist()) == {"here"}
 
 
 def test_what_is_wrong_with_a_query_is_said_in_one_line(tables: dict[str, DataFrame]) -> None:

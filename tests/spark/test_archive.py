@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import closing
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ from kanalyze.capture.io.stores import Stores
 from kanalyze.capture.splits import MIN_SPLIT_BYTES, Split, plan_splits
 from kanalyze.errors import CaptureError
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.spark.archive import _with_states, read_captures, read_packets
+from kanalyze.spark.archive import read_captures, read_packets
 from kanalyze.spark.schema import spark_schema
 from kanalyze.spark.source.datasource import KanalyzeDataSource
 from kanalyze.spec.rows.cluster import REQUEST_ID
@@ -377,45 +377,8 @@ def test_topic_names_of_earlier_jobs_are_used(
 # -- one job after another ------------------------------------------------------------------------
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("sent", WAYS)
-@pytest.mark.parametrize("name", ["basics", "cluster"])
-def test_three_jobs_in_a_row_give_the_rows_of_one(
-    spark: SparkSession, name: str, sent: Sent, tmp_path: Path
-) -> None:
-    files = cut(name, 7, tmp_path).files
-    rows: list[Row] = []
-    quality = CaptureQuality()
-    with ExitStack() as stack:
-        states, names = None, {}
-        for job_files, keeps_open in ((files[:2], True), (files[2:5], True), (files[5:], False)):
-            job = a_job(5, keeps_open=keeps_open, sent=sent, folder=tmp_path / "blocks")
-            captured = stack.enter_context(
-                closing(read_captures(spark, job, divided_among_tasks(job_files, name)))
-            )
-            connections = stack.enter_context(closing(captured.rebuild(states=states, names=names)))
-            rows += rows_in(connections.rows)
-            quality.merge(captured.read_summary.quality)
-            quality.merge(connections.summary.quality)
-            states, names = connections.states, connections.summary.topic_names
-
-    assert counted(rows) == counted(kanalyze.requests(*files))
-    expected = requests_quality(files)
-    assert sorted(quality.captures) == sorted(expected.captures)
-    quality.captures = expected.captures  # three jobs list them in the order of the jobs
-    assert quality.to_dict() == expected.to_dict()
-
-
 def requests_quality(files: Sequence[str]) -> CaptureQuality:
     rows = kanalyze.requests(*files)
     assert sum(map(len, rows.batches())) > 0
     assert rows.quality is not None
     return rows.quality
-
-
-def test_a_bucket_comes_once_with_its_saved_state_if_there_is_one() -> None:
-    schema = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
-    rows = [[(1, None), (2, b"two")], [(2, None), (3, None)], [(1, b"one")]]
-    batches = [pa.record_batch(list(zip(*some, strict=True)), schema=schema) for some in rows]
-    found = [(bucket, state and bytes(state)) for bucket, state in _with_states(batches)]
-    assert found == [(2, b"two"), (1, b"one"), (3, None)]

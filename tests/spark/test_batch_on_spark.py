@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kanalyze.batch.sums import load_sums, sums_database, sums_of
-from kanalyze.errors import UsageError
 from kanalyze.spark import engine as spark_engine
 from tests.batch.test_batch import (
     Expected,
@@ -130,32 +129,12 @@ def test_either_engine_continues_an_archive_of_the_other(
 
 
 def test_small_archives_are_advised_to_use_processes(spark: object) -> None:
-    local = spark_engine.SparkEngine(spark, print)  # type: ignore[arg-type]
+    local = spark_engine.SparkEngine(spark)  # type: ignore[arg-type]
     advice = "--engine process does the same in less time"
     assert local.advice(3_000_000) == f"3 MB of captures on one machine: {advice}"
     assert local.advice(10**12) is None
     assert spark_engine.advice_for("yarn", 10**9) == f"1 GB of captures: {advice}"
     assert spark_engine.advice_for("yarn", 10**11) is None
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
-def test_spark_writes_the_rows_if_its_tasks_cannot(
-    run: Any, archive: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise UsageError("no credentials")
-
-    monkeypatch.setattr(spark_engine.SharedFolder, "write", refuse)
-    moved = archive._replace(out=f"file://{archive.out}")  # a URL, which tasks try to write to
-    result = run_with_more(run, moved, "--finish", end=4)
-    assert result.status == 0
-    warning = "Spark writes the rows, which takes longer, as its tasks cannot: no credentials"
-    assert result.err.count(f"kanalyze: {warning}\n") == 1
-    expected_run = Expected(tmp_path, [*archive.files[1:], *archive.folder.iterdir()])
-    for table, expected_rows in expected_run.tables.items():
-        assert rows(archive.out, table) == expected_rows
-    assert report(archive.out) == expected_run.report
 
 
 @pytest.mark.long
@@ -190,9 +169,10 @@ def test_tasks_sum_up_rows(spark: SparkSession, one_run_out: Path) -> None:
         str(file.relative_to(one_run_out)) for file in (one_run_out / "requests").rglob("*.parquet")
     )
     assert len(names) > 1
-    engine = spark_engine.SparkEngine(spark, print)
+    engine = spark_engine.SparkEngine(spark)
     groups = [{"requests": names[index::2], "connections": []} for index in range(2)]
-    parts = [load_sums(data) for data in engine.sum_up(str(one_run_out), groups)]
+    summed = engine.run(sums_of, [(str(one_run_out), group) for group in groups])
+    parts = [load_sums(data) for data in summed]
     whole = load_sums(sums_of(str(one_run_out), {"requests": names, "connections": []}))
     assert whole is not None
     with sums_database([part for part in parts if part is not None]) as database:

@@ -15,11 +15,11 @@ from kanalyze.batch.archive.blocks import (
 )
 from kanalyze.batch.archive.planning import ReadSummary, splits_to_reread, without_splits
 from kanalyze.batch.archive.tasks import (
-    OTHER_TABLES,
     Job,
     read_splits,
     rebuilding,
 )
+from kanalyze.batch.engine import other_tables
 from kanalyze.batch.table_options import make_plan
 from kanalyze.capture.splits import Split
 from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS, AnomalyRow
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kanalyze.batch.archive.blocks import CaptureReport, ReadRow
+    from kanalyze.batch.archive.blocks import CaptureReport, Told
 
 
 Sent: TypeAlias = Literal["written", "read again"]
@@ -122,7 +122,7 @@ def a_job(
         buckets,
         prunes_payload,
         sends=sent == "written",
-        others=OTHER_TABLES,
+        others=other_tables(),
         run=run,
         keeps_open=keeps_open,
         block_folder=str(folder) if sent == "written" else None,
@@ -131,7 +131,7 @@ def a_job(
 
 def read_all(
     job: Job, files: Sequence[str], parts: int = 1
-) -> tuple[list[ReadRow], list[CaptureReport]]:
+) -> tuple[list[Told], list[CaptureReport]]:
     """Read files, each in parts; return what tasks tell besides reports, in no order."""
     splits = [split for file in files for split in _divided(file, parts)]
     sent, reports = _read(job, list(enumerate(splits)))
@@ -153,7 +153,7 @@ def _divided(file: str, parts: int) -> list[Split]:
     ]
 
 
-def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[ReadRow], list[CaptureReport]]:
+def _read(job: Job, parts: list[tuple[int, Split]]) -> tuple[list[Told], list[CaptureReport]]:
     # Some tasks read several parts, which need not be consecutive.
     dice = random.Random(len(parts))
     tasks: list[list[tuple[int, Split]]] = []
@@ -192,11 +192,11 @@ def _rebuilt_from(
     read_summary = ReadSummary(reports, job.buckets)
     anomalies = [*read_summary.anomaly_rows, *read_summary.retryable_rows]
     for one in told:
-        if one.kind == "anomalies" and (one.capture, one.part) in read_summary.packets_before:
-            before = read_summary.packets_before[one.capture, one.part]
+        if one.kind == "anomalies" and (one.capture, one.number) in read_summary.packets_before:
+            before = read_summary.packets_before[one.capture, one.number]
             anomalies += [
                 row if row.packet is None else row._replace(packet=row.packet + before)
-                for row in _anomaly_rows(one.data)
+                for row in load_report(one.data)
             ]
     groups = [group for one in told if one.kind == "groups" for group in load_report(one.data)]
     known = dict(names or {})
@@ -223,23 +223,22 @@ class _Run(NamedTuple):
 
 
 def _of_each_bucket(
-    rebuild_buckets: Callable[[list[tuple[int, Any]]], Iterator[pa.RecordBatch]],
+    rebuild_buckets: Callable[[list[tuple[int, Any]]], Iterator[Told]],
     job: Job,
     states: Mapping[int, bytes],
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Told]:
     for bucket in range(job.buckets):
         yield from rebuild_buckets([(bucket, states.get(bucket))])
 
 
-def _run_of(batches: Iterable[pa.RecordBatch]) -> _Run:
+def _run_of(all_told: Iterable[Told]) -> _Run:
     rows: list[Row] = []
     anomalies: list[AnomalyRow] = []
     states: dict[int, bytes] = {}
     tables: dict[str, list[dict[str, object]]] = {}
     request_ids: list[int] = []
     quality, names, unnamed = CaptureQuality(), {}, set()
-    for batch in batches:
-        kind, bucket, data = (column[0].as_py() for column in batch.columns)
+    for kind, data, bucket, _ in all_told:
         if kind == "requests":
             for sent in from_arrow_stream(data):
                 rows += rows_of(sent)

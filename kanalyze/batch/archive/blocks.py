@@ -13,9 +13,10 @@ import heapq
 import pickle
 import struct
 import uuid
+import zlib
 from array import array
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -29,21 +30,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kanalyze.batch.archive.partitioner import SegmentBlock, UnmatchedFragment
-    from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.key_sources import KeyedCapture
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.tables.quality import CaptureQuality
 
 __all__ = [
-    "READ_SCHEMA",
     "TOLD_SCHEMA",
     "BlockFile",
     "BlockGroup",
     "BucketReport",
     "CapturePart",
     "CaptureReport",
-    "ReadRow",
     "SentBlock",
+    "Told",
     "WrittenBlocks",
     "dump_report",
     "from_arrow_stream",
@@ -51,39 +50,41 @@ __all__ = [
     "pack_state",
     "sent_block",
     "to_arrow_stream",
-    "told_files",
-    "told_row",
+    "told_batch",
     "unpack_state",
 ]
 
-READ_SCHEMA: Final = pa.schema(
+TOLD_SCHEMA: Final = pa.schema(
     [
         pa.field("kind", pa.string(), nullable=False),
-        pa.field("capture", pa.string(), nullable=False),
-        pa.field("part", pa.int64(), nullable=False),
         pa.field("data", pa.binary(), nullable=False),
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("capture", pa.string(), nullable=False),
     ]
 )
-"""The rows of :class:`ReadRow`, where Spark collects them."""
-
-TOLD_SCHEMA: Final = pa.schema(
-    [("kind", pa.string()), ("bucket", pa.int32()), ("data", pa.binary())]
-)
-"""What a task that rebuilds tells: its reports, states and files, and, where it does not write
-them, rows: the name of their table, and an Arrow stream."""
+"""The columns of :class:`Told`."""
 
 
-class ReadRow(NamedTuple):
-    """What a task that reads captures tells the driver."""
+class Told(NamedTuple):
+    """What a task tells the driver."""
 
-    kind: Literal["report", "anomalies", "groups"]
-    """What ``data`` is: a :class:`CaptureReport`; rows of anomalies, as an Arrow stream; or each
-    :class:`BlockGroup` of the task."""
-    capture: str
-    part: int
-    """The parts of captures are numbered in the order in which they are read; a part that is read
-    again has a new number. A capture in a table of packets has one part, numbered by its name."""
+    kind: str
+    """What ``data`` is. Of captures: ``report`` (:class:`CaptureReport`), ``anomalies`` (rows, of
+    packets), ``groups`` (each :class:`BlockGroup` of the task). Of buckets:
+    ``report`` (:class:`BucketReport`), ``state``, ``files`` (each that the task wrote) or, where it
+    does not write them, the name of a table, and rows as an Arrow stream."""
     data: bytes
+    number: int = -1
+    """Of a bucket, or of a part of a capture. These are numbered in the order in which they are
+    read; a part that is read again has a new number. A capture in a table of packets has one part,
+    numbered by its name."""
+    capture: str = ""
+
+
+def told_batch(told: Told) -> pa.RecordBatch:
+    """Return what a task tells as a row."""
+    columns = arrays_of(([value] for value in told), TOLD_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=TOLD_SCHEMA)
 
 
 class SentBlock(NamedTuple):
@@ -102,7 +103,7 @@ class CaptureReport(NamedTuple):
     """The result of reading a capture, or a part of one, besides segments."""
 
     part: int
-    """See :class:`ReadRow`."""
+    """See :class:`Told`."""
     capture: str
     file_time_ns: int
     """Unix time of its first packet in ns; 0 if it has none."""
@@ -158,17 +159,6 @@ def sent_block(block: SegmentBlock, file_time_ns: int, capture: str, part: int) 
     return SentBlock(*sort_key, block.data)
 
 
-def told_row(kind: str, bucket: int, data: bytes) -> pa.RecordBatch:
-    """Return a row of :data:`TOLD_SCHEMA`."""
-    columns = arrays_of(([value] for value in (kind, bucket, data)), TOLD_SCHEMA)
-    return pa.RecordBatch.from_arrays(columns, schema=TOLD_SCHEMA)
-
-
-def told_files(files: Sequence[WrittenFile]) -> pa.RecordBatch:
-    """Return what a task tells of the files that it wrote."""
-    return told_row("files", -1, dump_report(files))
-
-
 def to_arrow_stream(batches: Sequence[pa.RecordBatch]) -> bytes:
     """Return batches of one schema, at least one, as an Arrow stream, compressed."""
     sink = pa.BufferOutputStream()
@@ -202,12 +192,12 @@ def unpack_state(data: bytes) -> tuple[str, bytes]:
 
 def dump_report(report: object) -> bytes:
     """Serialize what a task reports for the driver of the same job."""
-    return pickle.dumps(report, pickle.HIGHEST_PROTOCOL)
+    return zlib.compress(pickle.dumps(report, pickle.HIGHEST_PROTOCOL), 1)
 
 
-def load_report(data: bytes) -> Any:
+def load_report(data: bytes | memoryview) -> Any:
     """Undo :func:`dump_report`. The bytes must come from a task of this job."""
-    return pickle.loads(data)  # noqa: S301 - see above
+    return pickle.loads(zlib.decompress(data))  # noqa: S301 - see above
 
 
 _GROUP_BYTES: Final = 64 << 20
@@ -248,6 +238,16 @@ class BlockFile:
         self._buffered_bytes = 0
         self._groups: list[BlockGroup] = []
 
+    def __enter__(self) -> BlockFile:
+        """Write the file in a ``with`` block."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the file after a failure; it is not to be read."""
+        if kind is not None and self._stream is not None:
+            with suppress(OSError):  # the failure before is the one to report
+                self._stream.close()
+
     def add(self, block: SentBlock) -> None:
         """Add a block, and write a group if enough are buffered; raises UsageError if it fails."""
         self._buffered.append(block)
@@ -256,22 +256,12 @@ class BlockFile:
             self._write_group()
 
     def finish(self) -> list[BlockGroup]:
-        """Complete the file, and return its groups.
-
-        Raises UsageError if that fails; then call :meth:`abort`.
-        """
+        """Complete the file, and return its groups; raises UsageError if that fails."""
         self._write_group()
         if self._stream is not None:
             with self._folder.errors():
                 self._stream.close()
         return self._groups
-
-    def abort(self) -> None:
-        """Close the file after a failure; it is not to be read."""
-        self._buffered.clear()
-        if self._stream is not None:
-            with suppress(OSError):  # the failure before is the one to report
-                self._stream.close()
 
     def _write_group(self) -> None:
         blocks, self._buffered, self._buffered_bytes = self._buffered, [], 0

@@ -3,8 +3,9 @@
 In: TCP segments as columns, and which of their payload is left out. Out: bytes, and the same
 segments from them again.
 
-Columns are delta-encoded for each direction of a connection: most differences from the expected
-value are zero, and zeros compress to nothing. A segment takes about 12 bytes besides its payload.
+Columns are in the order of the directions of connections, as differences from row to row or from
+the expected value: nearly all bytes of these are zero, and zeros compress to nothing. A segment
+takes about 12 bytes besides its payload.
 
 Payload that was left out is unpacked as :data:`FILLER` of the same length, so readers need not know
 about it. Segments that are filler only share its memory. A reader that decoded filler would fail:
@@ -50,14 +51,19 @@ __all__ = [
 FILLER: Final = 0xAA
 """Stands for each byte of payload that was left out."""
 
-_HEADER: Final = struct.Struct("<4sIIIQ")
-_MAGIC: Final = b"KSB1"
-_COLUMNS: Final = 11
-_RUN_COLUMNS: Final = 8
+_HEADER: Final = struct.Struct("<4sIIQ")
+_MAGIC: Final = b"KSB2"
+_AS_THEY_ARE: Final = ("flags", "checksum", "payload_bytes", "captured_bytes")
+"""Columns whose values are small, or without an order."""
+_DIFFERENCES: Final = tuple(
+    name for name in COLUMN_NAMES if name not in (*_AS_THEY_ARE, "payload_start")
+)
+_COLUMNS: Final = len(_DIFFERENCES) + len(_AS_THEY_ARE) + 1
+"""The last one is how much earlier than captured a segment counts."""
+_ADDRESSES: Final = ("source_high", "source_low", "destination_high", "destination_low")
 _HOLE_COLUMNS: Final = 3
 _WORD: Final = 8
 _SEQUENCE_MASK: Final = 0xFFFF_FFFF
-_HALF: Final = 1 << 31
 _LARGEST_BYTES: Final = 1 << 31
 """Limit of an unpacked block: far more than a task reads at once."""
 
@@ -192,12 +198,9 @@ def concat_segments(parts: Sequence[SegmentColumns]) -> SegmentColumns:
 def pack(pruned: PrunedSegments) -> bytes:
     """Pack segments, at least one."""
     segments, holes = pruned.segments, pruned.holes
-    groups = SegmentGroups(segments)
-    order = np.asarray(groups.order)
-    # A direction without segments begins where the next one does, or at the end.
-    starts = np.unique(np.concatenate([groups.start, groups.middle]))[:-1]
-    columns = _delta_encoded(segments, pruned.key_ns, order, starts)
+    order = np.asarray(SegmentGroups(segments).order)
     # Transposed to byte planes: nearly all of the higher bytes are zero.
+    columns = _encoded(select_rows(segments, order), pruned.key_ns[order])
     planes = columns.view(np.uint8).reshape(_COLUMNS, len(order), _WORD).transpose(0, 2, 1)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
@@ -207,15 +210,8 @@ def pack(pruned: PrunedSegments) -> bytes:
     )
     start = segments.payload_start[order]
     payload = joined(segments.buffer, start, start + pruned.kept_bytes[order])
-    body = b"".join(
-        (
-            planes.tobytes(),
-            _runs(segments, order, starts).tobytes(),
-            np.stack(holes).tobytes(),
-            payload,
-        )
-    )
-    header = _HEADER.pack(_MAGIC, len(order), len(starts), len(holes.row), len(payload))
+    body = b"".join((planes.tobytes(), np.stack(holes).tobytes(), payload))
+    header = _HEADER.pack(_MAGIC, len(order), len(holes.row), len(payload))
     return header + bytes(_codec().compress(body, asbytes=True))
 
 
@@ -224,61 +220,23 @@ def _codec() -> pa.Codec:
     return pa.Codec("zstd", compression_level=-3)
 
 
-def _delta_encoded(
-    segments: SegmentColumns,
-    key_ns: NDArray[np.int64],
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return each column, in the order of the block, as differences from the expected values.
-
-    The first value of a run, the segments of one direction, is stored as it is.
-    """
-    time_ns, payload_bytes = segments.time_ns[order], segments.payload_bytes[order]
-    sequence = segments.sequence[order]
-    expected = np.zeros(len(order), np.int64)
-    expected[1:] = (sequence + payload_bytes)[:-1]
-    expected[starts] = 0
-    ahead = ((sequence - expected + _HALF) & _SEQUENCE_MASK) - _HALF
-    columns = (
-        _deltas(segments.number[order], starts),
-        _deltas(time_ns, starts),
-        time_ns - key_ns[order],
-        ahead,
-        _deltas(segments.acknowledgment[order], starts),
-        segments.flags[order],
-        _deltas(segments.window[order], starts),
-        segments.checksum[order],
-        _deltas(segments.identification[order], starts),
-        payload_bytes,
-        payload_bytes - segments.captured_bytes[order],
-    )
-    return np.stack(columns)
+def _encoded(segments: SegmentColumns, key_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return columns, whose rows are in the order of directions, as small numbers."""
+    changed = {
+        # In a direction without a loss this stays the same.
+        "sequence": segments.sequence - _payload_before(segments.payload_bytes),
+        "captured_bytes": segments.payload_bytes - segments.captured_bytes,
+    }
+    columns = [
+        changed.get(name, getattr(segments, name)).astype(np.int64, copy=False)
+        for name in (*_DIFFERENCES, *_AS_THEY_ARE)
+    ]
+    rising = np.diff(np.stack(columns[: len(_DIFFERENCES)]), prepend=0, axis=1)
+    return np.vstack((rising, *columns[len(_DIFFERENCES) :], segments.time_ns - key_ns))
 
 
-def _deltas(values: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    steps = np.diff(values, prepend=0)
-    steps[starts] = values[starts]
-    return steps
-
-
-def _runs(
-    segments: SegmentColumns, order: NDArray[np.int64], starts: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the beginning of each run, and the addresses that its segments have in common."""
-    first = order[starts]
-    return np.stack(
-        (
-            starts,
-            segments.is_ipv6[first],
-            segments.source_high[first].view(np.int64),
-            segments.source_low[first].view(np.int64),
-            segments.destination_high[first].view(np.int64),
-            segments.destination_low[first].view(np.int64),
-            segments.source_port[first],
-            segments.destination_port[first],
-        )
-    )
+def _payload_before(payload_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.cumsum(payload_bytes) - payload_bytes
 
 
 # -- unpacking ------------------------------------------------------------------------------------
@@ -292,21 +250,20 @@ def unpack(data: bytes | memoryview) -> UnpackedBlock:
     """
     if len(data) < _HEADER.size or data[:4] != _MAGIC:
         raise BlockError("not a block of segments")
-    _, count, run_count, hole_count, payload_size = _HEADER.unpack_from(data)
+    _, count, hole_count, payload_size = _HEADER.unpack_from(data)
     sizes = (
         _WORD * _COLUMNS * count,
-        _WORD * _RUN_COLUMNS * run_count,
         _WORD * _HOLE_COLUMNS * hole_count,
         payload_size,
     )
-    if not count or not run_count or sum(sizes) > _LARGEST_BYTES:
+    if not count or sum(sizes) > _LARGEST_BYTES:
         raise BlockError("block of segments: impossible size")
     try:
         body = _codec().decompress(memoryview(data)[_HEADER.size :], sum(sizes))
     except (OSError, pa.ArrowInvalid) as error:
         raise BlockError(f"block of segments: damaged: {error}") from error
     # As unsigned bytes: those of a pyarrow buffer are signed.
-    planes, runs, holes, payload = _parts(memoryview(body).cast("B"), sizes)
+    planes, holes, payload = _parts(memoryview(body).cast("B"), sizes)
     columns = (
         np.frombuffer(planes, np.uint8)
         .reshape(_COLUMNS, _WORD, count)
@@ -317,7 +274,6 @@ def unpack(data: bytes | memoryview) -> UnpackedBlock:
     )
     return _segments(
         columns,
-        np.frombuffer(runs, np.int64).reshape(_RUN_COLUMNS, run_count),
         Holes(*np.frombuffer(holes, np.int64).reshape(_HOLE_COLUMNS, hole_count)),
         payload,
     )
@@ -331,58 +287,26 @@ def _parts(body: memoryview, sizes: tuple[int, ...]) -> list[memoryview]:
     return parts
 
 
-def _segments(
-    columns: NDArray[np.int64], runs: NDArray[np.int64], holes: Holes, payload: memoryview
-) -> UnpackedBlock:
-    count = columns.shape[1]
-    starts = runs[0]
-    lengths = np.diff(starts, append=count)
-    if starts[0] or (lengths <= 0).any():
-        raise BlockError("block of segments: runs out of order")
-    number, time_ns, lag_ns, ahead, acknowledgment, flags, window, checksum = columns[:8]
-    identification, payload_bytes, cut = columns[8:]
+def _segments(columns: NDArray[np.int64], holes: Holes, payload: memoryview) -> UnpackedBlock:
+    """Undo :func:`_encoded`."""
+    names = (*_DIFFERENCES, *_AS_THEY_ARE)
+    rising = np.cumsum(columns[: len(_DIFFERENCES)], axis=1)
+    by_name = dict(zip(names, (*rising, *columns[len(_DIFFERENCES) :]), strict=False))
+    payload_bytes, cut = by_name["payload_bytes"], by_name["captured_bytes"]
     captured = payload_bytes - cut
     if (captured < 0).any() or (cut < 0).any():
         raise BlockError("block of segments: negative length")
-    time_ns = _undo_deltas(time_ns, starts, lengths)
-    number = _undo_deltas(number, starts, lengths)
-    steps = ahead.copy()
-    inside = np.ones(count, np.bool_)
-    inside[starts] = False
-    steps[1:] += np.where(inside[1:], payload_bytes[:-1], 0)
     buffer, start = _with_filler(payload, captured, holes)
-    order = np.argsort(number, kind="stable")
-    run = np.repeat(runs[1:], lengths, axis=1)[:, order]
-    segments = SegmentColumns(
-        buffer=buffer,
-        number=number[order],
-        time_ns=time_ns[order],
-        is_ipv6=run[0],
-        source_high=run[1].view(np.uint64),
-        source_low=run[2].view(np.uint64),
-        destination_high=run[3].view(np.uint64),
-        destination_low=run[4].view(np.uint64),
-        source_port=run[5],
-        destination_port=run[6],
-        sequence=(_undo_deltas(steps, starts, lengths) & _SEQUENCE_MASK)[order],
-        acknowledgment=_undo_deltas(acknowledgment, starts, lengths)[order],
-        flags=flags[order],
-        window=_undo_deltas(window, starts, lengths)[order],
-        checksum=checksum[order],
-        identification=_undo_deltas(identification, starts, lengths)[order],
-        payload_start=start[order],
-        payload_bytes=payload_bytes[order],
-        captured_bytes=captured[order],
-    )
-    return UnpackedBlock(segments, (time_ns - lag_ns)[order])
-
-
-def _undo_deltas(
-    steps: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Undo :func:`_deltas`."""
-    sums = np.cumsum(steps)
-    return sums - np.repeat(sums[starts] - steps[starts], lengths)
+    sequence = by_name["sequence"] + _payload_before(payload_bytes)
+    by_name |= {
+        "sequence": sequence & _SEQUENCE_MASK,
+        "captured_bytes": captured,
+        "payload_start": start,
+    }
+    by_name |= {name: by_name[name].view(np.uint64) for name in _ADDRESSES}
+    order = np.argsort(by_name["number"], kind="stable")
+    segments = SegmentColumns(buffer, **{name: column[order] for name, column in by_name.items()})
+    return UnpackedBlock(segments, (by_name["time_ns"] - columns[-1])[order])
 
 
 def _with_filler(

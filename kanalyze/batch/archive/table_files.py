@@ -43,7 +43,9 @@ __all__ = [
     "with_small_merged",
 ]
 
-ARCHIVE_TABLES: Final = ("requests", "connections", "anomalies", "groups", "metadata", "changes")
+ARCHIVE_TABLES: Final = (
+    *("requests", "connections", "anomalies", "groups", "metadata", "changes", "client_metrics"),
+)
 """The tables of an archive; the files of each are in a folder of its name."""
 
 OPEN_CONNECTIONS: Final = "open_connections"
@@ -96,6 +98,18 @@ class TableFiles:
         self._open: dict[tuple[str, str], _OpenFile] = {}
         self._written: list[WrittenFile] = []
 
+    def __enter__(self) -> TableFiles:
+        """Write files in a ``with`` block."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close all files after a failure; they are not to be committed."""
+        if kind is not None:
+            self._written.clear()
+            for file in self._open.values():
+                file.abort()
+            self._open.clear()
+
     def add(self, table: str, block: RowBlock) -> None:
         """Write rows of a table; raises UsageError if that fails."""
         if not len(block):
@@ -107,20 +121,10 @@ class TableFiles:
             self._file(table, hour_folder(hour)).write(rows)
 
     def finish(self) -> list[WrittenFile]:
-        """Complete all files, and return them.
-
-        Raises UsageError if that fails; then call :meth:`abort`.
-        """
+        """Complete all files, and return them; raises UsageError if that fails."""
         for key in list(self._open):
             self._close(key)
         return self._written
-
-    def abort(self) -> None:
-        """Close all files after a failure; they are not to be committed."""
-        self._written.clear()
-        for file in self._open.values():
-            file.abort()
-        self._open.clear()
 
     def _file(self, table: str, folder: str) -> _OpenFile:
         """Return the open file of a folder; for a new file, the least recently used is closed."""
@@ -175,14 +179,16 @@ def with_small_merged(
     return [*merge(groups), *(file for file in files if file not in small)]
 
 
-def merge_files(location: str, group: Sequence[WrittenFile]) -> WrittenFile:
+def merge_files(location: str, group: Sequence[WrittenFile], below: str = "") -> WrittenFile:
     """Write the rows of files of one table and folder to a new file; the old files stay.
 
-    Raises UsageError if a file cannot be read or written.
+    The new one is in the same folder ``below`` another. Raises UsageError if a file cannot be read
+    or written.
     """
     folder = SharedFolder(location)
     table, parent = group[0].table, group[0].name.rpartition("/")[0]
-    merged = _OpenFile(folder, f"{parent}/{uuid.uuid4().hex}.parquet", columns_of(table))
+    name = "/".join(filter(None, (below, parent, f"{uuid.uuid4().hex}.parquet")))
+    merged = _OpenFile(folder, name, columns_of(table))
     try:
         for file in group:
             with folder.open_file(file.name) as source:

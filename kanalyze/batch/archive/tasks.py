@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,20 +25,18 @@ from kanalyze.batch.archive.blocks import (
     BlockFile,
     BucketReport,
     CaptureReport,
-    ReadRow,
+    Told,
     dump_report,
     pack_state,
     sent_block,
     to_arrow_stream,
-    told_files,
-    told_row,
     unpack_state,
 )
 from kanalyze.batch.archive.partitioner import ConnectionPartitioner
 from kanalyze.batch.archive.payload_pruning import PayloadPruner
 from kanalyze.batch.archive.row_sink import FileRows, ToldRows
 from kanalyze.batch.archive.segment_readers import BlockReader, ShardReader, name_in_rows
-from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, TableFiles
+from kanalyze.batch.archive.table_files import TableFiles
 from kanalyze.batch.archive.topic_name_scan import TopicNameScan
 from kanalyze.batch.history import CONNECTION_BITS
 from kanalyze.batch.key_sources import keyed_capture, with_captures
@@ -49,18 +47,16 @@ from kanalyze.capture.splits import open_split
 from kanalyze.common.garbage_collection import collecting_rarely
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import CaptureError
-from kanalyze.export.arrow import BatchMaker
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packet_arrays import PacketArrays
 from kanalyze.net.segment_columns import Shard
 from kanalyze.runtime.settings import broker_side
 from kanalyze.runtime.table_rows import first_request_id
-from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.anomalies import anomaly_row
-from kanalyze.tables.cluster.reader import CLUSTER_TABLES, fields_of
+from kanalyze.tables.cluster.reader import CLIENT_METRICS, CLUSTER_TABLES, fields_of
 from kanalyze.tables.quality import CaptureQuality
 from kanalyze.tables.requests.extract import Extractors
 
@@ -79,7 +75,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
 
 __all__ = [
-    "OTHER_TABLES",
     "Job",
     "RebuildBuckets",
     "partition_packets",
@@ -93,12 +88,12 @@ __all__ = [
 
 RebuildBuckets: TypeAlias = (
     "Callable[[Mapping[bytes, str], Iterable[tuple[int, bytes | memoryview | None]]],"
-    " Iterator[pa.RecordBatch]]"
+    " Iterator[Told]]"
 )
 """Rebuilds buckets, given names of topics by id, and the buckets with their saved states."""
 
-OTHER_TABLES = frozenset(ARCHIVE_TABLES) - {"requests"}
-"""Tables that can be made in the same pass as requests."""
+_OF_REQUESTS: Final = CLUSTER_TABLES | {CLIENT_METRICS}
+"""Tables whose lines belong to requests."""
 
 
 class Job(NamedTuple):
@@ -115,7 +110,7 @@ class Job(NamedTuple):
     sends: bool = True
     """Send segments to the task of their bucket; else it reads all captures."""
     others: frozenset[str] = frozenset()
-    """The :data:`OTHER_TABLES` to make in the same pass. If there are any, requests are
+    """Other tables of an archive to make in the same pass. If there are any, requests are
     numbered."""
     run: int = 0
     """Number of the run: no two requests of an archive have the same number."""
@@ -148,7 +143,7 @@ class Job(NamedTuple):
             plan.catalog,
             Decoders(plan.catalog),
             # Keep the fields of all tables: which ones are made is only known later.
-            Extractors(plan.catalog, fields_of(CLUSTER_TABLES)).needed_fields,
+            Extractors(plan.catalog, fields_of(_OF_REQUESTS)).needed_fields,
             # TLS must not be taken for Kafka because of its port, if it is to be decrypted.
             None if plan.keys is not None else broker_side(plan.ports, plan.brokers),
         )
@@ -173,7 +168,7 @@ def with_keys(job: Job, keyed: Sequence[KeyedCapture]) -> Job:
 # -- captures -------------------------------------------------------------------------------------
 
 
-def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[ReadRow]:
+def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[Told]:
     """Partition captures, or parts of them, one after another; yield their anomalies and reports.
 
     A job that sends segments has them written to its folder for blocks, and their groups are
@@ -194,7 +189,7 @@ def read_splits(job: Job, parts: Iterable[tuple[int, Split]]) -> Iterator[ReadRo
         yield from task.groups()
 
 
-def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[ReadRow]:
+def partition_packets(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[Told]:
     """Partition packets of a table, sorted by capture and number; otherwise as :func:`read_splits`.
 
     Columns as in the data source's table ``packets``.
@@ -231,28 +226,22 @@ class _Task(NamedTuple):
     file: BlockFile | None
     """Where blocks go, in a job that sends them."""
 
-    def groups(self) -> Iterator[ReadRow]:
+    def groups(self) -> Iterator[Told]:
         """Complete the file, and yield its groups."""
         if self.file is not None:
-            yield ReadRow("groups", "", -1, dump_report(self.file.finish()))
+            yield Told("groups", dump_report(self.file.finish()))
 
 
 @contextmanager
 def _task(job: Job) -> Iterator[_Task]:
-    """Provide what a task carries; close its file after an error."""
-    file = None
-    if job.sends:
-        assert job.block_folder is not None, "the engine has a folder for blocks"
-        file = BlockFile(job.block_folder, job.buckets)
-    try:
+    """Provide what a task carries."""
+    assert job.block_folder is not None or not job.sends, "the engine has a folder for blocks"
+    folder = job.block_folder or ""
+    with BlockFile(folder, job.buckets) if job.sends else nullcontext() as file:
         yield _Task(job.pruner(), job.topic_names(), file)
-    except BaseException:
-        if file is not None:
-            file.abort()
-        raise
 
 
-def _read_split(job: Job, task: _Task, part: int, split: Split) -> Iterator[ReadRow]:
+def _read_split(job: Job, task: _Task, part: int, split: Split) -> Iterator[Told]:
     name = name_in_rows(split.path)
     capture = _CapturePartitioning(job, task, part, name)
     absolute = split._replace(path=absolute_path(split.path, job.folder))
@@ -292,7 +281,7 @@ class _CapturePartitioning:
         """Where the capture has secrets of TLS; None if it has none."""
         self._start_ns: int | None = None
 
-    def feed(self, batch: PacketBatch) -> Iterator[ReadRow]:
+    def feed(self, batch: PacketBatch) -> Iterator[Told]:
         """Partition some packets, and yield their anomalies."""
         if self._start_ns is None:
             self._start_ns = int(batch.time_ns[0])
@@ -301,7 +290,7 @@ class _CapturePartitioning:
         self._write(partitioned.blocks)
         yield from self._anomalies(partitioned.anomalies)
 
-    def end(self, ends: SplitEnds | None, anomalies: Iterable[Anomaly]) -> Iterator[ReadRow]:
+    def end(self, ends: SplitEnds | None, anomalies: Iterable[Anomaly]) -> Iterator[Told]:
         """Write the last blocks; yield the last anomalies, and the report."""
         partitioned = self.partitioner.finish()
         self._write(partitioned.blocks)
@@ -321,36 +310,35 @@ class _CapturePartitioning:
             packets_in_time=self.partitioner.packets_in_time,
             connections=self._noted(),
         )
-        yield self._row("report", dump_report(report))
+        yield self._told("report", dump_report(report))
 
     def _noted(self) -> bytes | None:
         if self._connections is None:
             return None
         return zlib.compress(np.packbits(self._connections).tobytes(), 1)
 
-    def unreadable(self, reason: str, *, is_foreign: bool) -> ReadRow:
+    def unreadable(self, reason: str, *, is_foreign: bool) -> Told:
         """Return the report of a capture that is left out."""
         quality = CaptureQuality()
         quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE)
         report = CaptureReport(self.part, self.name, 0, quality, [], None, reason, is_foreign)
-        return self._row("report", dump_report(report))
+        return self._told("report", dump_report(report))
 
     def _write(self, blocks: Iterable[SegmentBlock]) -> None:
         for block in blocks:
             assert self._file is not None, "only a job that sends segments makes blocks"
             self._file.add(sent_block(block, self._start_ns or 0, self.name, self.part))
 
-    def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[ReadRow]:
+    def _anomalies(self, anomalies: Iterable[Anomaly]) -> Iterator[Told]:
         rows = [anomaly_row(anomaly, locate=self._locate) for anomaly in anomalies]
         if rows and not self._is_begun:
-            batch = BatchMaker(ANOMALY_COLUMNS).of_rows(rows)
-            yield self._row("anomalies", to_arrow_stream([batch]))
+            yield self._told("anomalies", dump_report(rows))
 
     def _locate(self, number: int) -> tuple[str, int | None]:
         return self.name, number
 
-    def _row(self, kind: Literal["report", "anomalies"], data: bytes) -> ReadRow:
-        return ReadRow(kind, self.name, self.part, data)
+    def _told(self, kind: str, data: bytes) -> Told:
+        return Told(kind, data, self.part, self.name)
 
 
 def _end_of_run(names: pa.Array, first: int) -> int:
@@ -405,7 +393,7 @@ def rebuild_written(
     blocks: WrittenBlocks,
     topic_ids: Mapping[bytes, str],
     states: Iterable[tuple[int, bytes | memoryview | None]],
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Told]:
     """Rebuild the connections of buckets from blocks in files; otherwise as :func:`rebuild_shards`.
 
     Raises:
@@ -424,7 +412,7 @@ def rebuild_shards(
     captures: Sequence[FoundCapture],
     topic_ids: Mapping[bytes, str],
     states: Iterable[tuple[int, bytes | memoryview | None]],
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Told]:
     """Rebuild the connections of buckets; yield their rows, and after each bucket a report.
 
     A job with a staging folder has its rows written there, and the files are yielded at the end.
@@ -468,10 +456,9 @@ def _source(
 
 def _rebuild(
     job: Job, topic_ids: Mapping[bytes, str], sources: Iterable[_BucketSource]
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Told]:
     """Rebuild the connections of buckets, one after the other."""
-    files = None if job.staging is None else TableFiles(job.staging)
-    try:
+    with nullcontext() if job.staging is None else TableFiles(job.staging) as files:
         with collecting_rarely():
             for bucket, source, saved_state in sources:
                 if job.plan.table == "requests":
@@ -479,12 +466,8 @@ def _rebuild(
                     yield from _requests(job, bucket, source, saved_state, topic_ids, sink)
                 else:
                     yield from _other_rows(job, bucket, source, topic_ids)
-    except BaseException:
         if files is not None:
-            files.abort()
-        raise
-    if files is not None:
-        yield told_files(files.finish())
+            yield Told("files", dump_report(files.finish()))
 
 
 def _requests(
@@ -494,20 +477,21 @@ def _requests(
     saved_state: bytes | None,
     topic_ids: Mapping[bytes, str],
     sink: BucketSink,
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Told]:
     """Make the rows of a bucket, and yield its control rows."""
     analysis = job.plan.with_names(topic_ids).analysis(TablePartition((), segments=source))
     run = analysis.resumable(
         saved_state,
         keeps_open=job.keeps_open,
-        more=job.others & CLUSTER_TABLES,
+        more=job.others & _OF_REQUESTS,
         others=bool(job.others),
         first_id=first_request_id(job.run * job.buckets + bucket),
     )
     for rows in run.rows():
         yield from sink.add(rows)
     if job.keeps_open:
-        yield told_row("state", bucket, pack_state(source.save_state(), run.saved_state))
+        state = pack_state(source.save_state(), run.saved_state)
+        yield Told("state", state, bucket)
     yield from sink.open_connections(run.open_connections)
     report = BucketReport(
         bucket,
@@ -517,13 +501,13 @@ def _requests(
         frozenset(analysis.names.unnamed),
         run.closed,
     )
-    yield told_row("report", bucket, dump_report(report))
+    yield Told("report", dump_report(report), bucket)
 
 
 def _other_rows(
     job: Job, bucket: int, source: BlockReader | ShardReader, topic_ids: Mapping[bytes, str]
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Told]:
     """Yield the rows of a bucket in another table; names of topics must be known before."""
     plan = job.plan.with_names(topic_ids)
     for batch in table_batches(plan, TablePartition((), segments=source)):
-        yield told_row(plan.table, bucket, to_arrow_stream([batch]))
+        yield Told(plan.table, to_arrow_stream([batch]), bucket)

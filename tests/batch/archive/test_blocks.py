@@ -21,14 +21,14 @@ from kanalyze.batch.archive.blocks import (
     BucketReport,
     CapturePart,
     SentBlock,
+    Told,
     WrittenBlocks,
     dump_report,
     from_arrow_stream,
     load_report,
     pack_state,
     to_arrow_stream,
-    told_files,
-    told_row,
+    told_batch,
     unpack_state,
 )
 from kanalyze.batch.archive.packed_segments import BlockError
@@ -51,9 +51,9 @@ ROWS = pa.record_batch(
 
 
 def test_what_a_task_tells_has_one_schema() -> None:
-    one = told_row("report", 4, b"x")
-    assert one.to_pylist() == [{"kind": "report", "bucket": 4, "data": b"x"}]
-    assert one.schema == told_files([]).schema == TOLD_SCHEMA
+    one = told_batch(Told("report", b"x", 4))
+    assert one.to_pylist() == [{"kind": "report", "data": b"x", "number": 4, "capture": ""}]
+    assert one.schema == TOLD_SCHEMA
 
 
 def test_an_arrow_stream_is_read_back_unchanged() -> None:

@@ -189,11 +189,11 @@ def test_the_filler_is_neither_a_size_nor_the_end_of_a_varint() -> None:
     "data",
     [
         b"",
-        b"KSB1",
-        b"KSB2" + bytes(40),
-        b"KSB1" + bytes(20),
-        b"KSB1" + b"\xff" * 40,
-        b"KSB1" + (1).to_bytes(4, "little") * 2 + bytes(12) + b"no zstd",
+        b"KSB2",
+        b"KSB1" + bytes(40),
+        b"KSB2" + bytes(20),
+        b"KSB2" + b"\xff" * 40,
+        b"KSB2" + (1).to_bytes(4, "little") * 2 + bytes(12) + b"no zstd",
     ],
 )
 def test_bytes_that_are_no_block_are_an_error(data: bytes) -> None:
