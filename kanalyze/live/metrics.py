@@ -22,9 +22,11 @@ import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import CollectorRegistry
 
+from kanalyze.common.int_columns import total
 from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
+from kanalyze.live.run import Sink
 from kanalyze.live.window.row_measures import RowMeasures
 from kanalyze.live.window.sums import ExactSum, KeyedSums, numbers_of
 from kanalyze.live.window.tables import GroupEvents
@@ -38,9 +40,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from prometheus_client.core import Metric
 
-    from kanalyze.live.window.snapshot import CaptureState, LagOfTopic
+    from kanalyze.live.window.snapshot import CaptureState, LagOfTopic, LatestFindings
     from kanalyze.live.window.sums import GroupedRows, Items
-    from kanalyze.queries.findings import Finding
+    from kanalyze.model.packets import PacketBatch
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.columns.numpy_arrays import WordArray
     from kanalyze.tables.names import AddressNames
@@ -143,7 +145,7 @@ _MAX_FIXED: Final = 16
 _ERROR: Final = "error"
 
 
-class Metrics:
+class Metrics(Sink):
     """The metrics. One thread may add rows while others scrape ``registry``."""
 
     def __init__(
@@ -160,10 +162,12 @@ class Metrics:
         """
         self._lock = Lock()
         self._rows = _RowMetrics(max_clients, max_topics, max_groups, names)
+        self._captured_bytes = 0
+        """Bytes of packets, with link headers."""
         self._capture: dict[str, int | float | None] = {}
         # Prometheus sees a rise to 1 only if the counter was 0 before.
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
-        self._write_failures: dict[str, int] = {}
+        self._write_failures: Mapping[str, int] = {}
         self._findings: dict[tuple[str, int], int] = {}
         self._lag_lines: Sequence[LagOfTopic] | None = None
         self._lag: dict[tuple[str, str], tuple[int | None, int | None]] = {}
@@ -172,29 +176,32 @@ class Metrics:
         """Contains these metrics; others may register in it too."""
         self.registry.register(self)
 
-    def add(self, block: RowBlock) -> None:
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Count bytes."""
+        self._captured_bytes += total(packets.captured_bytes)
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
         """Count rows."""
-        if not len(block):
+        if not len(rows):
             return
-        measures = RowMeasures(block.columns)
+        measures = RowMeasures(rows.columns)
         with self._lock:
             self._rows.add(measures)
 
-    def set_capture(self, state: CaptureState, captured_bytes: int, now_ns: int) -> None:
-        """Set the counts of the capture since it began; unknown ones have no sample.
-
-        ``captured_bytes`` are those of its packets, with link headers; ``now_ns`` is the time of
-        the packets.
-        """
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Set what the state of the capture says; what is unknown has no sample."""
         in_flight = state.in_flight
         requests, age_ns = None, None
         if in_flight is not None:
             requests, age_ns = in_flight.requests, in_flight.age_ns(now_ns)
         with self._lock:
             self._anomalies |= state.anomalies or {}
+            self._write_failures = state.write_failures
+            if state.findings is not None:
+                self._set_findings(state.findings, now_ns)
             self._capture = {
                 "capture_packets": state.packets,
-                "capture_bytes": captured_bytes,
+                "capture_bytes": self._captured_bytes,
                 "capture_dropped_packets": state.dropped_packets,
                 "connections": state.connections_seen,
                 "open_connections": state.connections,
@@ -204,26 +211,16 @@ class Metrics:
                 "oldest_in_flight_request_age_seconds": _seconds(age_ns),
                 "silent_brokers": None if in_flight is None else len(state.silent_brokers),
             }
+        return True
 
-    def set_write_failures(self, counts: Mapping[str, int]) -> None:
-        """Set the counts of write failures, by what the files contain."""
-        with self._lock:
-            self._write_failures = dict(counts)
-
-    def set_findings(self, findings: Iterable[Finding]) -> None:
-        """Set the findings that are present; kinds that were found before count 0."""
-        counts = dict.fromkeys(self._findings, 0)
-        for finding in findings:
+    def _set_findings(self, latest: LatestFindings, now_ns: int) -> None:
+        """Set the findings that are present, and lag; kinds that were found before count 0."""
+        self._findings = dict.fromkeys(self._findings, 0)
+        for finding in latest.present(now_ns):
             kind = finding.name, finding.severity
-            counts[kind] = counts.get(kind, 0) + 1
-        with self._lock:
-            self._findings = counts
-
-    def set_lag(self, lines: Sequence[LagOfTopic] | None) -> None:
-        """Set the lag of groups, the highest first; None: not known."""
-        if lines is not self._lag_lines:
-            with self._lock:
-                self._lag_lines, self._lag = lines, self._rows.lag_of(lines or ())
+            self._findings[kind] = self._findings.get(kind, 0) + 1
+        if latest.lag is not self._lag_lines:
+            self._lag_lines, self._lag = latest.lag, self._rows.lag_of(latest.lag or ())
 
     def collect(self) -> list[Metric]:
         """Return all metrics; the registry calls this."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
+from kanalyze.live.run import Sink
 from kanalyze.live.view.alerts import alerts
 from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_entries, table_lines
 from kanalyze.live.view.view_state import Effect, ViewState
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 
     from kanalyze.live.view.tables import LiveTable
     from kanalyze.live.view.terminal import Terminal
-    from kanalyze.live.window.snapshot import LatestFindings, Snapshot
+    from kanalyze.live.window.snapshot import CaptureState, Snapshot
     from kanalyze.live.window.windows import Windows
     from kanalyze.runtime.monitor import TlsConnections
     from kanalyze.spec.rows.requests import Row
+    from kanalyze.tables.columns.block import RowBlock
 
 __all__ = ["ViewController"]
 
@@ -571,8 +573,8 @@ REFRESH_NS = 500_000_000
 """The view is drawn at this interval, and at once after a key."""
 
 
-class ViewController:
-    """Shows windows on a terminal, which is open already."""
+class ViewController(Sink):
+    """Shows windows on a terminal, which is open already; its user can end the run."""
 
     def __init__(
         self,
@@ -600,20 +602,22 @@ class ViewController:
         """The selection that the snapshot shows: pattern, opened entry, order."""
         self._filtered: tuple[str, FilteredWindows] | None = None
         """The pattern, and sums over the rows that match it."""
-        self.findings: LatestFindings | None = None
-        """The result of the latest search for findings; None before the first."""
 
     @property
     def state(self) -> ViewState:
         """The state of the view, which keys change."""
         return self._state
 
-    def tick(self, now_ns: int, clock_ns: int) -> bool:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
+        """Count rows."""
+        self._windows.add(rows, now_ns)
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         """Process keys, and draw if it is due; return False if the user quits.
 
-        Call it a few times a second; it does not wait. ``now_ns`` is the time of the packets,
-        ``clock_ns`` that of a monotonic clock. Raises OSError.
+        Call it a few times a second; it does not wait. Raises OSError.
         """
+        self._windows.add_capture(state, now_ns)
         if self._filtered is not None:
             self._filtered[1].follow()
         keys = self._terminal.keys()
@@ -648,9 +652,7 @@ class ViewController:
         snapshot = self._snapshot and (self._snapshot.unfiltered or self._snapshot)
         if snapshot is None or not self._state.paused:
             snapshot = self._windows.snapshot(now_ns)
-            snapshot = snapshot._replace(
-                findings=self.findings, filters=self._filters, zone=self._zone
-            )
+            snapshot = snapshot._replace(filters=self._filters, zone=self._zone)
         return self._opened(self._matching(snapshot))
 
     def _matching(self, snapshot: Snapshot) -> Snapshot:

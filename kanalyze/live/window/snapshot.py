@@ -129,10 +129,14 @@ class CaptureState(NamedTuple):
     :meth:`kanalyze.runtime.monitor.RunMonitor.doubts` returns them. None: not counted."""
     problems: tuple[str, ...] = ()
     """Why files cannot be written now."""
+    write_failures: Mapping[str, int] = {}
+    """Attempts to write files that failed, by what the files contain."""
     tls: TlsConnections | None = None
     """Connections with TLS; None: not counted."""
     silent_brokers: tuple[SilentBroker, ...] = ()
     """Brokers that answer nobody now, those with most requests that wait first."""
+    findings: LatestFindings | None = None
+    """The result of the latest search for findings; None before the first."""
 
 
 class Snapshot(NamedTuple):

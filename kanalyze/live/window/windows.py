@@ -409,6 +409,7 @@ class Windows:
             history=tuple(totals.amounts for totals in history),
             p99_history=tuple(totals.p99_ns for totals in history),
             slowest=tuple(recent.slowest.to_list()),
+            findings=None if self._capture is None else self._capture.findings,
             **tables,
         )
 
