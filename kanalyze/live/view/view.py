@@ -16,7 +16,6 @@ from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_ent
 from kanalyze.live.view.view_state import Effect, ViewState
 from kanalyze.live.window.row_measures import RowChoice
 from kanalyze.live.window.snapshot import PIPE, OpenedRows
-from kanalyze.live.window.windows import FilteredWindows
 from kanalyze.queries.findings import Finding
 from kanalyze.render.findings import command_text, confidence_text
 from kanalyze.render.layout import bar_lines, cell_width, padded
@@ -600,8 +599,8 @@ class ViewController(Sink):
         self._zone = zone
         self._selection: tuple[Any, ...] = ()
         """The selection that the snapshot shows: pattern, opened entry, order."""
-        self._filtered: tuple[str, FilteredWindows] | None = None
-        """The pattern, and sums over the rows that match it."""
+        self._pattern = ""
+        """The pattern by which the windows are filtered."""
 
     @property
     def state(self) -> ViewState:
@@ -618,8 +617,6 @@ class ViewController(Sink):
         Call it a few times a second; it does not wait. Raises OSError.
         """
         self._windows.add_capture(state, now_ns)
-        if self._filtered is not None:
-            self._filtered[1].follow()
         keys = self._terminal.keys()
         size = self._terminal.size
         for key in keys:
@@ -657,13 +654,11 @@ class ViewController(Sink):
 
     def _matching(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot of the requests that match the pattern, or of all without a pattern."""
-        rows, pattern = self._windows.recent_rows, self._state.shown_pattern()
-        if not pattern or rows is None:
-            self._filtered = None
-            return snapshot
-        if self._filtered is None or self._filtered[0] != pattern:
-            self._filtered = pattern, FilteredWindows(rows, RowChoice(naming=pattern))
-        return self._filtered[1].snapshot(snapshot)
+        pattern = self._state.shown_pattern()
+        if pattern != self._pattern:
+            self._pattern = pattern
+            self._windows.filter_by(RowChoice(naming=pattern) if pattern else None)
+        return self._windows.filtered(snapshot)
 
     def _opened(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with the requests of the opened entry, if there is one."""
