@@ -209,6 +209,7 @@ def _output(shown_rows: ShownRows, interval_ns: int, stack: ExitStack) -> Sink:
             stack.enter_context(Terminal(shown_rows.console)),
             filters=shown_rows.filters,
             zone=shown_rows.zone,
+            names=shown_rows.names,
         )
     if shown_rows.output_format == "jsonl":
         from kanalyze.live.rate_jsonl import RatesWriter

@@ -273,6 +273,8 @@ _NUMBERS: dict[str, tuple[Callable[[Any, str], int | None], Callable[[int | None
 """By form: what is shown, and how it is written."""
 _RATES = {"rate": "", "rate of bytes": "B", "rate of records": ""}
 """By form: the unit."""
+_ADDRESSES = frozenset(("client_ip", "broker", "broker_ip", "connection", "concerns", "what"))
+"""Fields with addresses, which have names beside them."""
 _MEMBERS = "members"
 _TIME = "time"
 _RECORDS = "rate of records"
@@ -318,6 +320,8 @@ def _column(declared: DeclaredColumn) -> LiveColumn:
         cell = _TEXTS[form]
     else:
         cell = partial(_text_of_value, _TEXTS_OF_VALUES[form], field)
+    if field in _ADDRESSES:
+        return LiveColumn(layout, lambda entry, snapshot: snapshot.named(cell(entry)), cell, style)
     return LiveColumn(layout, lambda entry, _: cell(entry), cell, style)
 
 
@@ -454,12 +458,11 @@ def _table(declared: DeclaredLiveTable) -> LiveTable:
 
 
 def _with_others(column: LiveColumn, others: str) -> LiveColumn:
-    cell = column.order
-
-    def text(entry: Any) -> str:
-        return others if entry.other else str(cell(entry))
-
-    return column._replace(cell=lambda entry, _: text(entry), order=text)
+    cell, order = column.cell, column.order
+    return column._replace(
+        cell=lambda entry, snapshot: others if entry.other else cell(entry, snapshot),
+        order=lambda entry: others if entry.other else str(order(entry)),
+    )
 
 
 def _entries(path: Sequence[str], snapshot: Snapshot) -> Sequence[Any]:

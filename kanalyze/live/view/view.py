@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kanalyze.runtime.monitor import TlsConnections
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.names import AddressNames
 
 __all__ = ["ViewController"]
 
@@ -227,7 +228,7 @@ def _span_text(span_ns: int, snapshot: Snapshot) -> str:
 
 def _alerts(snapshot: Snapshot, width: int, most: int) -> list[Line]:
     lines = [
-        Line(padded(alert.text, width).rstrip(), alert.style)
+        Line(padded(snapshot.named(alert.text), width).rstrip(), alert.style)
         for alert in alerts(snapshot.unfiltered or snapshot)
     ]
     if len(lines) > most:
@@ -582,10 +583,11 @@ class ViewController(Sink):
         *,
         filters: Mapping[str, Any] | None = None,
         zone: Zone = UTC,
+        names: AddressNames | None = None,
     ) -> None:
         """Show ``windows`` at intervals; ``filters`` are the filters of the run.
 
-        Times are those of ``zone``.
+        Times are those of ``zone``; ``names`` stand beside their addresses.
 
         If the windows keep rows, the user can filter them by a pattern and open lines of tables.
         """
@@ -597,6 +599,7 @@ class ViewController(Sink):
         self._drawn_size = (0, 0)
         self._filters = filters_text(filters or {})
         self._zone = zone
+        self._names = names
         self._selection: tuple[Any, ...] = ()
         """The selection that the snapshot shows: pattern, opened entry, order."""
         self._pattern = ""
@@ -649,7 +652,7 @@ class ViewController(Sink):
         snapshot = self._snapshot and (self._snapshot.unfiltered or self._snapshot)
         if snapshot is None or not self._state.paused:
             snapshot = self._windows.snapshot(now_ns)
-            snapshot = snapshot._replace(filters=self._filters, zone=self._zone)
+            snapshot = snapshot._replace(filters=self._filters, zone=self._zone, names=self._names)
         return self._opened(self._matching(snapshot))
 
     def _matching(self, snapshot: Snapshot) -> Snapshot:

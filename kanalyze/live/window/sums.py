@@ -207,7 +207,7 @@ class LatencySketch:
     each power of two that the values span.
     """
 
-    __slots__ = ("_counts", "_pending", "_values", "count")
+    __slots__ = ("_bounds", "_counts", "_pending", "_values", "count")
 
     def __init__(self, values: array[int] | None = None) -> None:
         """Begin with ``values`` (type code ``q``), an array that is used from now on."""
@@ -216,6 +216,8 @@ class LatencySketch:
         self.count = len(self._pending)
         self._values = self._counts = _NOTHING
         """Rounded values, each once, ascending; and how many of each there are."""
+        self._bounds = _INT64_MAX, _INT64_MIN
+        """The lowest and the highest of the values that were rounded."""
 
     def add(self, values: Iterable[int]) -> None:
         """Add values."""
@@ -229,14 +231,15 @@ class LatencySketch:
         """Add the values of another sketch; associative and commutative."""
         if len(other._values):
             self.count += other.count - len(other._pending)
-            self._count(other._values, other._counts)
+            self._count(other._values, other._counts, *other._bounds)
         self.add(other._pending)
 
     def quantile(self, q: float) -> int | None:
         """Return the value of rank ``max(1, ceil(q * count))``; None without values.
 
         ``q`` is from 0 to 1, and counts as its shortest decimal (0.07 is 7/100). Up to
-        ``EXACT_LIMIT`` values the result is exact, beyond it is rounded.
+        ``EXACT_LIMIT`` values the result is exact; beyond it is rounded, but within the lowest and
+        the highest value.
         """
         if not self.count:
             return None
@@ -244,16 +247,22 @@ class LatencySketch:
         if self.count <= EXACT_LIMIT:
             return sorted(self._pending)[rank - 1]
         self._round_pending()
-        return int(self._values[np.searchsorted(np.cumsum(self._counts), rank)])
+        value = int(self._values[np.searchsorted(np.cumsum(self._counts), rank)])
+        lowest, highest = self._bounds
+        return highest if rank >= self.count else min(max(value, lowest), highest)
 
     def _round_pending(self) -> None:
         if self._pending:
-            values = _rounded(np.frombuffer(self._pending, dtype=np.int64))
-            self._count(values, np.ones_like(values))
+            values = np.frombuffer(self._pending, dtype=np.int64)
+            bounds = int(values.min()), int(values.max())
+            self._count(_rounded(values), np.ones_like(values), *bounds)
             self._pending = array("q")
 
-    def _count(self, values: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    def _count(
+        self, values: NDArray[np.int64], counts: NDArray[np.int64], lowest: int, highest: int
+    ) -> None:
         """Add to the counts of rounded values."""
+        self._bounds = min(lowest, self._bounds[0]), max(highest, self._bounds[1])
         self._values, places = np.unique(np.append(self._values, values), return_inverse=True)
         weights = np.append(self._counts, counts)
         self._counts = np.bincount(places, weights=weights).astype(np.int64)

@@ -442,6 +442,7 @@ class Windows:
             findings=unfiltered.findings,
             filters=unfiltered.filters,
             zone=unfiltered.zone,
+            names=unfiltered.names,
             unfiltered=unfiltered,
         )
 

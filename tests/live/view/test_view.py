@@ -18,10 +18,12 @@ from kanalyze.live.view.tables import TABLES
 from kanalyze.live.view.view import REFRESH_NS, ViewController, filters_text, render, view_of
 from kanalyze.live.view.view_state import ViewState
 from kanalyze.live.window.snapshot import LatestFindings, OpenedRows
+from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, kind_of_finding
-from kanalyze.runtime.monitor import InFlight, TlsConnections
+from kanalyze.runtime.monitor import InFlight, InFlightRequest, TlsConnections
 from kanalyze.tables.columns.block import RowBlock
+from kanalyze.tables.names import AddressNames, NamedAddress
 from tests.live.snapshots import CAPTURE, HOSTILE, hostile, lossy, nothing, usual, usual_windows
 from tests.live.view.test_view_state import KEYS, after
 from tests.support.golden import assert_golden
@@ -85,6 +87,22 @@ def test_keys_that_come_together_are_processed_one_by_one():
     terminal.pressed = ["end"]
     assert view.tick(CAPTURE, end_ns, 2)
     assert view.state.index == last + 1
+
+
+def test_names_stand_beside_addresses_in_every_table_and_alert():
+    windows, end_ns = usual_windows(keeps_rows=True)
+    terminal = FakeTerminal()
+    terminal.size = (200, 50)
+    known = [NamedAddress("10.0.0.0/8", f"shop{HOSTILE}"), NamedAddress("10.0.0.2", "kafka-1")]
+    view = ViewController(windows, terminal, names=AddressNames(known))
+    oldest = InFlightRequest(0, 0, "Produce", "c", Endpoint("10.1.1.1", 7), Endpoint("10.0.0.2", 9))
+    state = CAPTURE._replace(in_flight=InFlight(1, (oldest,)))
+    for key, expected in (("2", "shop"), ("7", "kafka-1 (10.0.0.2:"), ("4", "kafka-1 (10.0.0.2:")):
+        terminal.pressed = [key]
+        assert view.tick(state, end_ns, int(key))
+        assert expected in terminal.drawn[-1]
+        assert "to kafka-1 (10.0.0.2:9)" in terminal.drawn[-1]
+        assert "\x1b" not in terminal.drawn[-1]
 
 
 def test_drawing_continues_after_the_clock_of_packets_jumps():
