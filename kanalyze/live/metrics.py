@@ -228,44 +228,45 @@ class Metrics(Sink):
             return list(self._families())
 
     def _families(self) -> Iterator[Metric]:
-        build = GaugeMetricFamily(
-            "kanalyze_build_info", "The version that counted; always 1.", labels=["version"]
-        )
-        build.add_metric([__version__], 1)
-        yield build
+        version = {(__version__,): 1}
+        yield _gauge("build_info", "The version that counted; always 1.", ("version",), version)
         yield from self._rows.families()
         for name, text in _CAPTURE_COUNTERS.items():
             yield CounterMetricFamily(f"kanalyze_{name}", text, value=self._capture.get(name))
         for name, text in _CAPTURE_GAUGES.items():
             yield GaugeMetricFamily(f"kanalyze_{name}", text, value=self._capture.get(name))
-        anomalies = CounterMetricFamily(
-            "kanalyze_anomalies",
-            "Problems of the traffic or the capture.",
-            labels=["kind"],
-        )
-        for kind, count in self._anomalies.items():
-            anomalies.add_metric([kind.value], count)
-        yield anomalies
-        failures = CounterMetricFamily(
-            "kanalyze_write_failures",
-            "Attempts to write files of rows or of packets that failed.",
-            labels=["files"],
-        )
-        for files, count in self._write_failures.items():
-            failures.add_metric([files], count)
-        yield failures
-        findings = GaugeMetricFamily(
-            "kanalyze_findings", "Findings of the last minute.", labels=["finding", "severity"]
-        )
-        for (name, severity), count in self._findings.items():
-            findings.add_metric([name, str(severity)], count)
-        yield findings
+        anomalies = {(kind.value,): count for kind, count in self._anomalies.items()}
+        yield _counter("anomalies", "Problems of the traffic or the capture.", ("kind",), anomalies)
+        text = "Attempts to write files of rows or of packets that failed."
+        failures = {(files,): count for files, count in self._write_failures.items()}
+        yield _counter("write_failures", text, ("files",), failures)
+        findings = {(name, str(severity)): n for (name, severity), n in self._findings.items()}
+        yield _gauge("findings", "Findings of the last minute.", ("finding", "severity"), findings)
         for number, (name, text) in enumerate(_LAGS.items()):
-            lag = GaugeMetricFamily(f"kanalyze_{name}", text, labels=["group", "topic"])
-            for labels, amounts in self._lag.items():
-                if (amount := amounts[number]) is not None:
-                    lag.add_metric(labels, amount / _NS_PER_S if number else amount)
-            yield lag
+            lag = {labels: amounts[number] for labels, amounts in self._lag.items()}
+            yield _gauge(name, text, ("group", "topic"), lag, _NS_PER_S if number else 1)
+
+
+def _counter(name: str, text: str, labels: Sequence[str], values: Mapping[Any, int]) -> Metric:
+    family = CounterMetricFamily(f"kanalyze_{name}", text, labels=labels)
+    for texts, value in values.items():
+        family.add_metric(texts, value)
+    return family
+
+
+def _gauge(
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    values: Mapping[Any, int | None],
+    per_unit: int = 1,
+) -> Metric:
+    """Return a gauge; what is not known has no sample."""
+    family = GaugeMetricFamily(f"kanalyze_{name}", text, labels=labels)
+    for texts, value in values.items():
+        if value is not None:
+            family.add_metric(texts, value if per_unit == 1 else value / per_unit)
+    return family
 
 
 _LAGS: Final = {
@@ -551,13 +552,12 @@ class _RowMetrics:
 
     def _broker_info(self, names: AddressNames) -> Metric:
         """Return the latest name and zone of each broker, to be joined by its label."""
-        labels = ("broker", "name", "zone")
-        info = GaugeMetricFamily("kanalyze_broker_info", "1: what a broker is.", labels=labels)
-        for broker in self._labels["broker"].texts[_RESERVED:]:
-            for known in names.at(broker.rpartition(":")[0].strip("[]"))[-1:]:
-                texts = (known.name or "", known.zone or "")
-                info.add_metric([broker, *map(label_text, texts)], 1)
-        return info
+        infos = {
+            (broker, *map(label_text, (known.name or "", known.zone or ""))): 1
+            for broker in self._labels["broker"].texts[_RESERVED:]
+            for known in names.at(broker.rpartition(":")[0].strip("[]"))[-1:]
+        }
+        return _gauge("broker_info", "1: what a broker is.", ("broker", "name", "zone"), infos)
 
     def _add_error_counters(self) -> None:
         """Add the counter of errors, at 0, of each API and broker.
@@ -569,19 +569,13 @@ class _RowMetrics:
             sums.of((api, broker, status.slot(_ERROR)))
 
     def _limits(self) -> Iterator[Metric]:
-        used = GaugeMetricFamily(
-            "kanalyze_label_values", "Values that have a series of their own.", labels=["label"]
+        used, limits, folded = (
+            {(label.name,): getattr(label, field) for label in self._limited}
+            for field in ("used", "limit", "folded")
         )
-        limit = GaugeMetricFamily(
-            "kanalyze_label_values_limit", "The limit of kanalyze_label_values.", labels=["label"]
-        )
-        folded = CounterMetricFamily(
-            "kanalyze_label_folded",
-            "Items counted under the value other, because of the limit.",
-            labels=["label"],
-        )
-        for label in self._limited:
-            used.add_metric([label.name], label.used)
-            limit.add_metric([label.name], label.limit)
-            folded.add_metric([label.name], label.folded)
-        yield from (used, limit, folded)
+        text = "Values that have a series of their own."
+        yield _gauge("label_values", text, ("label",), used)
+        text = "The limit of kanalyze_label_values."
+        yield _gauge("label_values_limit", text, ("label",), limits)
+        text = "Items counted under the value other, because of the limit."
+        yield _counter("label_folded", text, ("label",), folded)
