@@ -31,7 +31,7 @@ from kanalyze.live.window.row_measures import RowMeasures
 from kanalyze.live.window.sums import ExactSum, KeyedSums, numbers_of
 from kanalyze.live.window.tables import GroupEvents
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.tables.columns.numpy_arrays import IntArray
+from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from kanalyze.live.window.sums import GroupedRows, Items
     from kanalyze.model.packets import PacketBatch
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.columns.numpy_arrays import WordArray
     from kanalyze.tables.names import AddressNames
 
 __all__ = ["Metrics"]
@@ -138,6 +137,7 @@ SIZE_EDGES_BYTES: Final = tuple(64 * 4**power for power in range(11))
 
 _MAX_APIS: Final = 128
 _MAX_BROKERS: Final = 64
+_MAX_ZONES: Final = 64
 _MAX_ERRORS: Final = 256
 _MAX_FIXED: Final = 16
 """Limit for labels whose values kanalyze itself defines; each has fewer values than this."""
@@ -247,6 +247,14 @@ class Metrics(Sink):
             yield _gauge(name, text, ("group", "topic"), lag, _NS_PER_S if number else 1)
 
 
+def _apps_and_zones(rows: RowMeasures, names: AddressNames) -> Iterator[WordArray]:
+    """Yield the application and the zone of each client: the latest of its address."""
+    addresses = rows.words("client_ip")
+    latest = [(*names.at(address)[-1:], None)[0] for address in addresses.words]
+    for field in ("app", "zone"):
+        yield WordArray(addresses.codes, [getattr(known, field, None) or "" for known in latest])
+
+
 def _counter(name: str, text: str, labels: Sequence[str], values: Mapping[Any, int]) -> Metric:
     family = CounterMetricFamily(f"kanalyze_{name}", text, labels=labels)
     for texts, value in values.items():
@@ -326,6 +334,10 @@ _FLOWS: Final = _Labels(
 )
 _GROUPS: Final = _Labels(GroupEvents, (("group", "group"), ("event", "event")))
 _APIS: Final = _Labels(_rows, (_API,))
+_APPS: Final = _Labels(
+    _rows, (("client_app", "client_app"), ("client_zone", "client_zone")), "is_request"
+)
+"""Only where there are names of addresses."""
 
 
 class _Counter(ExactSum):
@@ -445,6 +457,12 @@ _METRICS: Final[dict[_Labels, tuple[_Counter | _Histogram, ...]]] = {
         _Counter("flow_records", "Records by client and topic.", "counted_records"),
         _Counter("flow_bytes", "Bytes of these records on the wire.", "counted_bytes"),
     ),
+    _APPS: (
+        _Counter("app_requests", "Requests by application and zone of the client.", "is_request"),
+        _Counter("app_errors", "Those that were answered with an error.", "is_error"),
+        _Counter("app_bytes", _CLIENT_BYTES, "request_bytes", direction="sent"),
+        _Counter("app_bytes", _CLIENT_BYTES, "response_bytes", direction="received"),
+    ),
     _GROUPS: (_Counter("group_rebalance_events", _EVENTS, "one"),),
     _APIS: (
         _Histogram(
@@ -480,6 +498,7 @@ class _RowMetrics:
             "broker": _MAX_BROKERS,
             "error": _MAX_ERRORS,
             "client_id": max_clients,
+            **({} if names is None else {"client_app": max_clients, "client_zone": _MAX_ZONES}),
             "topic": max_topics,
             "group": max_groups,
         }
@@ -490,11 +509,15 @@ class _RowMetrics:
         fixed = [LabelValues(name, _MAX_FIXED) for name in ("status", "direction", "event")]
         self._labels = {label.name: label for label in (*self._limited, *fixed)}
         self._sums = {
-            labels: KeyedSums(metrics, labels.most) for labels, metrics in _METRICS.items()
+            labels: KeyedSums(metrics, labels.most)
+            for labels, metrics in _METRICS.items()
+            if labels is not _APPS or names is not None
         }
 
     def add(self, rows: RowMeasures) -> None:
         """Count rows."""
+        if self._names is not None:
+            rows.client_app, rows.client_zone = _apps_and_zones(rows, self._names)
         slots: dict[tuple[str, Items], IntArray] = {}
         for labels, sums in self._sums.items():
             items = labels.items(rows)

@@ -241,6 +241,20 @@ def test_brokers_have_their_latest_name_and_zone() -> None:
     assert by(samples(Metrics()), "broker_info", "broker") == {}
 
 
+def test_requests_are_counted_by_application_and_zone_of_the_client() -> None:
+    known = [NamedAddress("10.1.0.0/16", app="shop", zone="a"), NamedAddress("10.2.0.1", app="s\n")]
+    metrics = Metrics(names=AddressNames(known))
+    ips = ("10.1.2.3", "10.1.9.9", "10.2.0.1", "192.0.2.7")
+    metrics.add(RowBlock.of_rows([sample_rows.row(client_ip=ip) for ip in ips]), 0)
+    scraped = samples(metrics)
+    assert by(scraped, "app_requests_total", "client_app", "client_zone") == {
+        ("shop", "a"): 2,
+        ("s\\n", ""): 1,
+        ("", ""): 1,
+    }
+    assert by(samples(counted([sample_rows.row()])), "app_requests_total") == {}
+
+
 def test_orphan_responses_are_no_requests_but_their_bytes_are_counted() -> None:
     scraped = samples(counted([sample_rows.orphan(broker_ip="fe80::1", response_bytes=70)]))
     assert by(scraped, "requests_total") == {}
