@@ -43,6 +43,7 @@ MORE_SHARED = {
             the rows that match
             api? texts names of APIs, or their numbers
             client_id? texts client ids; * and ? stand for any text
+            principal? texts users that have logged in; * and ? stand for any text
             client_ip? texts addresses or networks of clients
             broker? texts brokers, as IP or IP:PORT
             port? integers TCP ports of brokers

@@ -255,7 +255,7 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
         **options: any of
 
             - ``api``: names in any case, or keys (0 is Produce).
-            - ``client_id``, ``topic``, ``group``: globs, case-sensitive.
+            - ``client_id``, ``principal``, ``topic``, ``group``: globs, case-sensitive.
             - ``partition``: numbers of partitions; if ``topic`` is given too, of those topics. Or
               texts such as ``"orders-3"``.
             - ``connection``: connections, such as ``"10.0.0.7:51812>10.0.0.2:9092"``, or their
@@ -781,8 +781,8 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
 
     Args:
         *captures: see :func:`requests`.
-        **options: ``client_id`` (of the first request), ``client_ip``, ``broker``, ``port``,
-            ``since``, ``until``, ``definitions``, ``keylog`` and ``max_memory_bytes`` of
+        **options: ``client_id`` (of the first request), ``principal``, ``client_ip``, ``broker``,
+            ``port``, ``since``, ``until``, ``definitions``, ``keylog`` and ``max_memory_bytes`` of
             :func:`requests`. A connection matches ``since`` and ``until`` if any part of it does.
 
     Raises:

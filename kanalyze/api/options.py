@@ -101,6 +101,7 @@ class ConnectionOptions(EndOptions, total=False):
     """Options of :func:`kanalyze.connections`."""
 
     client_id: Texts
+    principal: Texts
 
 
 class MessageOptions(ConnectionOptions, total=False):

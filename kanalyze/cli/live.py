@@ -71,7 +71,7 @@ def live(arguments: argparse.Namespace) -> None:
         names, zone = names_in(arguments), zone_named_in(arguments)
         row_filter = make_filter(catalog, names=names, **_filters(arguments))
         shown = ShownRows(
-            *(output_format, console, None, row_filter.conditions, warn),
+            *(output_format, console, row_filter.conditions, warn),
             zone=zone,
             names=names,
         )
@@ -167,18 +167,24 @@ def _prepared(
             stack.enter_context(signals.handled())
             feed, name, filters = opened or open_feed(arguments, output_rows.output_format, stack)
             stack.callback(given_up_reporter.end)
-            shown_rows = output_rows._replace(kept=kept, key_log=None if keys is None else keys.log)
-            sinks = make_sinks(arguments, sink_options, shown_rows, stack)
+            shown_rows = output_rows._replace(key_log=None if keys is None else keys.log)
+            sinks = _sinks(make_sinks(arguments, sink_options, shown_rows, stack))
+            watch = None
+            if kept is not None and (sink_options.listen or shown_rows.output_format != "rows"):
+                from kanalyze.live.kept_rows import FindingsWatch  # imported late, as above
+
+                watch = FindingsWatch(kept)
             live_run = LiveRun(
                 feed,
                 name,
-                _sinks(sinks),
+                sinks,
                 clock_ns=time.monotonic_ns,
                 is_over=lambda: signals.is_over,
                 should_roll=signals.should_roll,
                 now_ns=time.time_ns(),
                 conditions=_conditions(arguments),
                 kept=kept,
+                watch=watch,
                 has_report=output_rows.output_format == "view" or arguments.json is not None,
                 keys=keys,
                 filters=filters,

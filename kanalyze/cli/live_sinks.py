@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from kanalyze.live.kept_rows import FindingsWatch, KeptRows
     from kanalyze.live.metrics_server import ListenAddress
     from kanalyze.live.run import FileSink, Sink
     from kanalyze.spec.columns import Column
@@ -85,8 +84,6 @@ class ShownRows(NamedTuple):
 
     output_format: str
     console: Console
-    kept: KeptRows | None
-    """The rows in which findings are searched for."""
     filters: Mapping[str, Any]
     """The filter of rows."""
     warn: Callable[[str], None]
@@ -118,27 +115,17 @@ def make_sinks(
 
     Their files and servers are open until ``stack`` ends. Raises KanalyzeError and OSError.
     """
-    files: list[FileSink] = []
     if arguments.write is not None:
-        files.append(_rows_files(arguments, shown_rows))
-        yield files[-1]
+        yield _rows_files(arguments, shown_rows)
     if arguments.save is not None:
-        files.append(_packets_files(arguments, options.save_filters, shown_rows))
-        yield files[-1]
+        yield _packets_files(arguments, options.save_filters, shown_rows)
     if arguments.otlp is not None:
         from kanalyze.live.run import SpansSink
 
         yield SpansSink(arguments.otlp, shown_rows.warn)
-    watch: FindingsWatch | None = None
-    if shown_rows.kept is not None and (options.listen or shown_rows.output_format != "rows"):
-        from kanalyze.live.kept_rows import FindingsWatch
-        from kanalyze.live.run import FindingsSink
-
-        watch = FindingsWatch(shown_rows.kept)
-        yield FindingsSink(watch)
     if options.listen is not None:
-        yield _metrics(options, files, watch, shown_rows.names, stack)
-    yield _output(shown_rows, options.interval_ns, files, watch, stack)
+        yield _metrics(options, shown_rows.names, stack)
+    yield _output(shown_rows, options.interval_ns, stack)
 
 
 def message_writer(output_format: str, stack: ExitStack) -> Callable[[str], None]:
@@ -195,18 +182,11 @@ def _set_limits(**limits: int | None) -> dict[str, Any]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _metrics(
-    options: SinkOptions,
-    files: Sequence[FileSink],
-    watch: FindingsWatch | None,
-    names: AddressNames | None,
-    stack: ExitStack,
-) -> Sink:
+def _metrics(options: SinkOptions, names: AddressNames | None, stack: ExitStack) -> Sink:
     from prometheus_client.process_collector import ProcessCollector
 
     from kanalyze.live.metrics import Metrics
     from kanalyze.live.metrics_server import MetricsServer
-    from kanalyze.live.run import MetricsSink
 
     assert options.listen is not None
     metrics = Metrics(names=names)
@@ -216,34 +196,28 @@ def _metrics(
         MetricsServer(metrics.registry, options.listen, options.metrics_hosts)
     )
     print_message(f"metrics: {server.url}")
-    return MetricsSink(metrics, files, watch)
+    return metrics
 
 
-def _output(
-    shown_rows: ShownRows,
-    interval_ns: int,
-    files: Sequence[FileSink],
-    watch: FindingsWatch | None,
-    stack: ExitStack,
-) -> Sink:
-    from kanalyze.live.run import RatesSink, RowsSink, ViewSink
-
+def _output(shown_rows: ShownRows, interval_ns: int, stack: ExitStack) -> Sink:
     if shown_rows.output_format == "view":
         from kanalyze.live.view.terminal import Terminal
         from kanalyze.live.view.view import ViewController
 
-        windows = Windows(keeps_rows=True)
-        terminal = stack.enter_context(Terminal(shown_rows.console))
-        view = ViewController(windows, terminal, filters=shown_rows.filters, zone=shown_rows.zone)
-        return ViewSink(windows, view, files, watch)
+        return ViewController(
+            Windows(keeps_rows=True),
+            stack.enter_context(Terminal(shown_rows.console)),
+            filters=shown_rows.filters,
+            zone=shown_rows.zone,
+            names=shown_rows.names,
+        )
     if shown_rows.output_format == "jsonl":
         from kanalyze.live.rate_jsonl import RatesWriter
 
-        windows = Windows()
         stream = stack.enter_context(OutputFile(STANDARD_OUTPUT)).file
-        writer = RatesWriter(windows, stream, interval_ns=interval_ns, names=shown_rows.names)
-        return RatesSink(windows, writer, files, watch)
+        return RatesWriter(Windows(), stream, interval_ns=interval_ns, names=shown_rows.names)
     from kanalyze.export.text_files import JsonLinesWriter
+    from kanalyze.live.run import RowsSink
 
     rows = stack.enter_context(JsonLinesWriter(STANDARD_OUTPUT, shown_rows.columns))
     change = shown_rows.with_names()

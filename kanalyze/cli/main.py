@@ -41,7 +41,8 @@ _MODULES = {
 }
 """The module of each command that is not in a module of its own name."""
 _SOURCES = {
-    **{name: name for name in ("numpy", "pyarrow", "duckdb", "rich", "cramjam", "crc32c", "lz4")},
+    **{name: name for name in ("numpy", "pyarrow", "duckdb", "rich", "cramjam", "crc32c")},
+    **{name: name for name in ("lz4", "shtab")},
     "backports": "backports.zstd",
     "pandas": "kanalyze[pandas]",
     "polars": "kanalyze[polars]",

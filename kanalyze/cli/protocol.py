@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.cli.console import plain_width
 from kanalyze.errors import UsageError
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.schema.schema_ast import VersionRange
 from kanalyze.render.protocol import (
     api_facts,
     api_lines,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["protocol"]
 
 _ERRORS = "errors"
+_LONGEST_VERSION = 6
 
 
 def protocol(arguments: argparse.Namespace) -> None:
@@ -41,13 +43,25 @@ def protocol(arguments: argparse.Namespace) -> None:
     elif name.lower() == _ERRORS:
         _show(arguments.json, errors_lines(), error_facts())
     else:
-        api = _find(name, catalog)
+        api = _in_version(_find(name, catalog), arguments.version)
         _show(arguments.json, api_lines(catalog, api), api_facts(catalog, api))
 
 
 def _show(as_json: bool, lines: Iterable[str], facts: Any) -> None:
     text = json.dumps(facts, indent=2) if as_json else "\n".join(lines)
     sys.stdout.write(text + "\n")
+
+
+def _in_version(api: Api, text: str | None) -> Api:
+    """Return an API in one of its versions alone; in all of them for None."""
+    if text is None:
+        return api
+    number = text.removeprefix("v")
+    if not (number.isascii() and number.isdigit() and len(number) < _LONGEST_VERSION):
+        raise UsageError(f"not a version: {text!r} (such as 12)")
+    if not api.versions.contains(int(number)):
+        raise UsageError(f"{api.name} has no version {number}; versions are {api.versions}")
+    return api._replace(versions=VersionRange(int(number), int(number)))
 
 
 def _find(text: str, catalog: Catalog) -> Api:

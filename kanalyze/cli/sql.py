@@ -34,7 +34,7 @@ from kanalyze.queries.files import find_query, questions
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -123,11 +123,20 @@ def flows(arguments: argparse.Namespace) -> None:
 
     prices = read_prices(arguments.price) if arguments.price else None
     query = flows_query(arguments.by.split(","), prices, has_names=bool(arguments.names))
-    _answer(arguments, *query)
+    _answer(arguments, *query, left_out=_LEFT_OUT_OF_FLOWS)
 
 
-def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any]) -> None:
-    """Write the answer to a query over captures."""
+_LEFT_OUT_OF_FLOWS = ("traffic", "record_count", "errors", "request_bytes", "response_bytes")
+"""Columns that a narrow terminal does not show; the last ones are left out first."""
+
+
+def _answer(
+    arguments: argparse.Namespace,
+    query: str,
+    parameters: dict[str, Any],
+    left_out: Sequence[str] = (),
+) -> None:
+    """Write the answer to a query over captures; for ``left_out`` see :func:`answer_columns`."""
     row_format = arguments.format or default_format(arguments.output)
     # Imported late: large tables.
     from kanalyze.api.tables import name_tables_of
@@ -144,7 +153,8 @@ def _answer(arguments: argparse.Namespace, query: str, parameters: dict[str, Any
                 name_tables_of(database, names)
             progress.begin("querying")
             if output is None:
-                write = partial(_show, database.ask(query, parameters), arguments.output)
+                answer_table = database.ask(query, parameters)
+                write = partial(_show, answer_table, arguments.output, left_out)
             else:
                 answer = stack.enter_context(database.answer_file(query, parameters, row_format))
                 write = partial(shutil.copyfileobj, answer, output.file)
@@ -261,7 +271,7 @@ def _show_answer(database: Database, query: str, *, row_format: str) -> None:
         sys.stdout.buffer.flush()
 
 
-def _show(answer: pa.Table, destination: str) -> None:
+def _show(answer: pa.Table, destination: str, left_out: Sequence[str] = ()) -> None:
     import pyarrow as pa
 
     from kanalyze.render.answers import answer_columns
@@ -273,7 +283,7 @@ def _show(answer: pa.Table, destination: str) -> None:
         for field in answer.schema
     ]
     are_times = [pa.types.is_temporal(field.type) for field in answer.schema]
-    readable = answer_columns(answer.column_names, are_numbers, are_times)
+    readable = answer_columns(answer.column_names, are_numbers, are_times, left_out)
     style = {"readable": readable, "status_of": lambda _: ""}
     with Output(destination, TABLE, None, table_style=style).opened() as sink:
         for batch in answer.to_batches(max_chunksize=1000):

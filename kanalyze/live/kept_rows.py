@@ -118,19 +118,17 @@ class FindingSearch:
         self, database: Database, kind: FindingKind, failed: dict[str, str], longest_s: float
     ) -> list[Finding]:
         """Return the findings of one kind; none, and a reason in ``failed``, if its query fails."""
-        timer = _Timer(database, longest_s)
-        try:
-            return findings_of(database, [kind])
-        except UsageError as error:
-            if timer.is_over:
-                self.kinds.remove(kind)
-                reason = f"its query takes longer than {longest_s:g} s"
-                self._leave_out(self._never, kind, reason)
-            else:
-                self._leave_out(failed, kind, str(error))
-            return []
-        finally:
-            timer.stop()
+        with _interrupted_after(database, longest_s) as over:
+            try:
+                return findings_of(database, [kind])
+            except UsageError as error:
+                if over.is_set():
+                    self.kinds.remove(kind)
+                    reason = f"its query takes longer than {longest_s:g} s"
+                    self._leave_out(self._never, kind, reason)
+                else:
+                    self._leave_out(failed, kind, str(error))
+                return []
 
     def _leave_out(self, kinds: dict[str, str], kind: FindingKind, reason: str) -> None:
         name = kind.query.name
@@ -140,29 +138,23 @@ class FindingSearch:
             self._warn(f"finding {name!r} is left out: {reason}")
 
 
-class _Timer:
-    """Interrupts the query of a database after some seconds."""
+@contextmanager
+def _interrupted_after(database: Database, seconds: float) -> Iterator[Event]:
+    """Interrupt a query that the block still runs after some seconds; the event says so."""
+    over = Event()
 
-    def __init__(self, database: Database, seconds: float) -> None:
-        self._over = Event()
-        self._database = database
-        self._timer = Timer(seconds, self._end)
-        self._timer.daemon = True
-        self._timer.start()
+    def end() -> None:
+        over.set()
+        database.interrupt()
 
-    @property
-    def is_over(self) -> bool:
-        """True if the query was interrupted."""
-        return self._over.is_set()
-
-    def stop(self) -> None:
-        """Stop the timer: the query is no longer interrupted."""
-        self._timer.cancel()
-        self._timer.join()
-
-    def _end(self) -> None:
-        self._over.set()
-        self._database.interrupt()
+    timer = Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield over
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 MAX_BYTES = 64 << 20
@@ -437,17 +429,6 @@ _ROUND_QUERY_S: Final = 5.0
 _MAX_LAGS: Final = 1000
 
 
-class Answer(NamedTuple):
-    """The result of a round, and its cost."""
-
-    findings: tuple[Finding, ...]
-    not_searched: dict[str, str]
-    """By kind of finding: why it was not searched for."""
-    lag: tuple[LagOfTopic, ...] | None
-    duration_ns: int
-    """CPU time of the thread: elapsed time would include that of other threads."""
-
-
 class FindingsWatch:
     """Searches for findings repeatedly, one round at a time."""
 
@@ -459,7 +440,7 @@ class FindingsWatch:
             executor = ThreadPoolExecutor(1, "findings")
         self._rows = rows
         self._executor = executor
-        self._round: tuple[Future[Answer], RowBatches, int] | None = None
+        self._round: Future[tuple[LatestFindings, int]] | None = None
         self._due_ns: int | None = None
         self._dropped_packets = 0
         self.latest: LatestFindings | None = None
@@ -482,28 +463,27 @@ class FindingsWatch:
                 return
             batches = self._rows.latest(SPAN_NS, MAX_ROWS)
             facts = list(facts_of(_quality_fields(state)))
-            future = self._executor.submit(partial(ask, self._rows.search, batches, facts))
-            self._round = (future, batches, now_ns)
+            search = partial(ask, self._rows.search, batches, now_ns, facts)
+            self._round = self._executor.submit(search)
 
     def close(self) -> None:
         """Wait for the current round to end."""
         self._executor.shutdown()
 
     def _collect(self, clock_ns: int) -> None:
-        assert self._round is not None
-        future, batches, time_ns = self._round
-        if future.done():
+        if self._round is not None and self._round.done():
+            self.latest, duration_ns = self._round.result()
             self._round = None
-            findings, not_searched, lag, duration_ns = future.result()
-            span_ns = batches.last_ns - batches.first_ns
-            self.latest = LatestFindings(
-                time_ns, batches.requests, span_ns, findings, not_searched, lag
-            )
             self._due_ns = clock_ns + max(_MIN_PAUSE_NS, SHARE * duration_ns)
 
 
-def ask(search: FindingSearch, rows: RowBatches, facts: Sequence[QualityFact] = ()) -> Answer:
-    """Search for findings and lag in some rows, the most severe first; return the cost too."""
+def ask(
+    search: FindingSearch, rows: RowBatches, time_ns: int, facts: Sequence[QualityFact] = ()
+) -> tuple[LatestFindings, int]:
+    """Search for findings and lag in some rows at a time; return also what it cost.
+
+    The cost is the CPU time of the thread in ns: elapsed time would include that of other threads.
+    """
     began_ns = time.thread_time_ns()
     lag: tuple[LagOfTopic, ...] | None = None
 
@@ -515,18 +495,18 @@ def ask(search: FindingSearch, rows: RowBatches, facts: Sequence[QualityFact] = 
             lag = _lag_in(database)
 
     findings, not_searched = search.search(opened, _ROUND_QUERY_S)
-    return Answer(tuple(findings), not_searched, lag, time.thread_time_ns() - began_ns)
+    span_ns = rows.last_ns - rows.first_ns
+    latest = LatestFindings(time_ns, rows.requests, span_ns, tuple(findings), not_searched, lag)
+    return latest, time.thread_time_ns() - began_ns
 
 
 def _lag_in(database: Database) -> tuple[LagOfTopic, ...] | None:
     """Return the lag of groups; None if the query fails, or takes too long."""
-    timer = _Timer(database, _ROUND_QUERY_S)
     try:
-        lines = database.answer(built_in("report")["lag"], {"most_keys": _MAX_LAGS})
+        with _interrupted_after(database, _ROUND_QUERY_S):
+            lines = database.answer(built_in("report")["lag"], {"most_keys": _MAX_LAGS})
     except UsageError:
         return None
-    finally:
-        timer.stop()
     return tuple(LagOfTopic(**bounded_line(line)) for line in lines)
 
 

@@ -22,14 +22,16 @@ import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import CollectorRegistry
 
+from kanalyze.common.int_columns import total
 from kanalyze.common.known import of_known
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
+from kanalyze.live.run import Sink
 from kanalyze.live.window.row_measures import RowMeasures
 from kanalyze.live.window.sums import ExactSum, KeyedSums, numbers_of
 from kanalyze.live.window.tables import GroupEvents
 from kanalyze.model.anomalies import AnomalyKind
-from kanalyze.tables.columns.numpy_arrays import IntArray
+from kanalyze.tables.columns.numpy_arrays import IntArray, WordArray
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
@@ -38,11 +40,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from prometheus_client.core import Metric
 
-    from kanalyze.live.window.snapshot import CaptureState, LagOfTopic
+    from kanalyze.live.window.snapshot import CaptureState, LagOfTopic, LatestFindings
     from kanalyze.live.window.sums import GroupedRows, Items
-    from kanalyze.queries.findings import Finding
+    from kanalyze.model.packets import PacketBatch
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.columns.numpy_arrays import WordArray
     from kanalyze.tables.names import AddressNames
 
 __all__ = ["Metrics"]
@@ -136,6 +137,7 @@ SIZE_EDGES_BYTES: Final = tuple(64 * 4**power for power in range(11))
 
 _MAX_APIS: Final = 128
 _MAX_BROKERS: Final = 64
+_MAX_ZONES: Final = 64
 _MAX_ERRORS: Final = 256
 _MAX_FIXED: Final = 16
 """Limit for labels whose values kanalyze itself defines; each has fewer values than this."""
@@ -143,7 +145,7 @@ _MAX_FIXED: Final = 16
 _ERROR: Final = "error"
 
 
-class Metrics:
+class Metrics(Sink):
     """The metrics. One thread may add rows while others scrape ``registry``."""
 
     def __init__(
@@ -160,10 +162,12 @@ class Metrics:
         """
         self._lock = Lock()
         self._rows = _RowMetrics(max_clients, max_topics, max_groups, names)
+        self._captured_bytes = 0
+        """Bytes of packets, with link headers."""
         self._capture: dict[str, int | float | None] = {}
         # Prometheus sees a rise to 1 only if the counter was 0 before.
         self._anomalies = dict.fromkeys(AnomalyKind, 0)
-        self._write_failures: dict[str, int] = {}
+        self._write_failures: Mapping[str, int] = {}
         self._findings: dict[tuple[str, int], int] = {}
         self._lag_lines: Sequence[LagOfTopic] | None = None
         self._lag: dict[tuple[str, str], tuple[int | None, int | None]] = {}
@@ -172,29 +176,32 @@ class Metrics:
         """Contains these metrics; others may register in it too."""
         self.registry.register(self)
 
-    def add(self, block: RowBlock) -> None:
+    def add_packets(self, packets: PacketBatch) -> None:
+        """Count bytes."""
+        self._captured_bytes += total(packets.captured_bytes)
+
+    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
         """Count rows."""
-        if not len(block):
+        if not len(rows):
             return
-        measures = RowMeasures(block.columns)
+        measures = RowMeasures(rows.columns)
         with self._lock:
             self._rows.add(measures)
 
-    def set_capture(self, state: CaptureState, captured_bytes: int, now_ns: int) -> None:
-        """Set the counts of the capture since it began; unknown ones have no sample.
-
-        ``captured_bytes`` are those of its packets, with link headers; ``now_ns`` is the time of
-        the packets.
-        """
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Set what the state of the capture says; what is unknown has no sample."""
         in_flight = state.in_flight
         requests, age_ns = None, None
         if in_flight is not None:
             requests, age_ns = in_flight.requests, in_flight.age_ns(now_ns)
         with self._lock:
             self._anomalies |= state.anomalies or {}
+            self._write_failures = state.write_failures
+            if state.findings is not None:
+                self._set_findings(state.findings, now_ns)
             self._capture = {
                 "capture_packets": state.packets,
-                "capture_bytes": captured_bytes,
+                "capture_bytes": self._captured_bytes,
                 "capture_dropped_packets": state.dropped_packets,
                 "connections": state.connections_seen,
                 "open_connections": state.connections,
@@ -204,26 +211,16 @@ class Metrics:
                 "oldest_in_flight_request_age_seconds": _seconds(age_ns),
                 "silent_brokers": None if in_flight is None else len(state.silent_brokers),
             }
+        return True
 
-    def set_write_failures(self, counts: Mapping[str, int]) -> None:
-        """Set the counts of write failures, by what the files contain."""
-        with self._lock:
-            self._write_failures = dict(counts)
-
-    def set_findings(self, findings: Iterable[Finding]) -> None:
-        """Set the findings that are present; kinds that were found before count 0."""
-        counts = dict.fromkeys(self._findings, 0)
-        for finding in findings:
+    def _set_findings(self, latest: LatestFindings, now_ns: int) -> None:
+        """Set the findings that are present, and lag; kinds that were found before count 0."""
+        self._findings = dict.fromkeys(self._findings, 0)
+        for finding in latest.present(now_ns):
             kind = finding.name, finding.severity
-            counts[kind] = counts.get(kind, 0) + 1
-        with self._lock:
-            self._findings = counts
-
-    def set_lag(self, lines: Sequence[LagOfTopic] | None) -> None:
-        """Set the lag of groups, the highest first; None: not known."""
-        if lines is not self._lag_lines:
-            with self._lock:
-                self._lag_lines, self._lag = lines, self._rows.lag_of(lines or ())
+            self._findings[kind] = self._findings.get(kind, 0) + 1
+        if latest.lag is not self._lag_lines:
+            self._lag_lines, self._lag = latest.lag, self._rows.lag_of(latest.lag or ())
 
     def collect(self) -> list[Metric]:
         """Return all metrics; the registry calls this."""
@@ -231,44 +228,53 @@ class Metrics:
             return list(self._families())
 
     def _families(self) -> Iterator[Metric]:
-        build = GaugeMetricFamily(
-            "kanalyze_build_info", "The version that counted; always 1.", labels=["version"]
-        )
-        build.add_metric([__version__], 1)
-        yield build
+        version = {(__version__,): 1}
+        yield _gauge("build_info", "The version that counted; always 1.", ("version",), version)
         yield from self._rows.families()
         for name, text in _CAPTURE_COUNTERS.items():
             yield CounterMetricFamily(f"kanalyze_{name}", text, value=self._capture.get(name))
         for name, text in _CAPTURE_GAUGES.items():
             yield GaugeMetricFamily(f"kanalyze_{name}", text, value=self._capture.get(name))
-        anomalies = CounterMetricFamily(
-            "kanalyze_anomalies",
-            "Problems of the traffic or the capture.",
-            labels=["kind"],
-        )
-        for kind, count in self._anomalies.items():
-            anomalies.add_metric([kind.value], count)
-        yield anomalies
-        failures = CounterMetricFamily(
-            "kanalyze_write_failures",
-            "Attempts to write files of rows or of packets that failed.",
-            labels=["files"],
-        )
-        for files, count in self._write_failures.items():
-            failures.add_metric([files], count)
-        yield failures
-        findings = GaugeMetricFamily(
-            "kanalyze_findings", "Findings of the last minute.", labels=["finding", "severity"]
-        )
-        for (name, severity), count in self._findings.items():
-            findings.add_metric([name, str(severity)], count)
-        yield findings
+        anomalies = {(kind.value,): count for kind, count in self._anomalies.items()}
+        yield _counter("anomalies", "Problems of the traffic or the capture.", ("kind",), anomalies)
+        text = "Attempts to write files of rows or of packets that failed."
+        failures = {(files,): count for files, count in self._write_failures.items()}
+        yield _counter("write_failures", text, ("files",), failures)
+        findings = {(name, str(severity)): n for (name, severity), n in self._findings.items()}
+        yield _gauge("findings", "Findings of the last minute.", ("finding", "severity"), findings)
         for number, (name, text) in enumerate(_LAGS.items()):
-            lag = GaugeMetricFamily(f"kanalyze_{name}", text, labels=["group", "topic"])
-            for labels, amounts in self._lag.items():
-                if (amount := amounts[number]) is not None:
-                    lag.add_metric(labels, amount / _NS_PER_S if number else amount)
-            yield lag
+            lag = {labels: amounts[number] for labels, amounts in self._lag.items()}
+            yield _gauge(name, text, ("group", "topic"), lag, _NS_PER_S if number else 1)
+
+
+def _apps_and_zones(rows: RowMeasures, names: AddressNames) -> Iterator[WordArray]:
+    """Yield the application and the zone of each client: the latest of its address."""
+    addresses = rows.words("client_ip")
+    latest = [(*names.at(address)[-1:], None)[0] for address in addresses.words]
+    for field in ("app", "zone"):
+        yield WordArray(addresses.codes, [getattr(known, field, None) or "" for known in latest])
+
+
+def _counter(name: str, text: str, labels: Sequence[str], values: Mapping[Any, int]) -> Metric:
+    family = CounterMetricFamily(f"kanalyze_{name}", text, labels=labels)
+    for texts, value in values.items():
+        family.add_metric(texts, value)
+    return family
+
+
+def _gauge(
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    values: Mapping[Any, int | None],
+    per_unit: int = 1,
+) -> Metric:
+    """Return a gauge; what is not known has no sample."""
+    family = GaugeMetricFamily(f"kanalyze_{name}", text, labels=labels)
+    for texts, value in values.items():
+        if value is not None:
+            family.add_metric(texts, value if per_unit == 1 else value / per_unit)
+    return family
 
 
 _LAGS: Final = {
@@ -328,6 +334,10 @@ _FLOWS: Final = _Labels(
 )
 _GROUPS: Final = _Labels(GroupEvents, (("group", "group"), ("event", "event")))
 _APIS: Final = _Labels(_rows, (_API,))
+_APPS: Final = _Labels(
+    _rows, (("client_app", "client_app"), ("client_zone", "client_zone")), "is_request"
+)
+"""Only where there are names of addresses."""
 
 
 class _Counter(ExactSum):
@@ -447,6 +457,12 @@ _METRICS: Final[dict[_Labels, tuple[_Counter | _Histogram, ...]]] = {
         _Counter("flow_records", "Records by client and topic.", "counted_records"),
         _Counter("flow_bytes", "Bytes of these records on the wire.", "counted_bytes"),
     ),
+    _APPS: (
+        _Counter("app_requests", "Requests by application and zone of the client.", "is_request"),
+        _Counter("app_errors", "Those that were answered with an error.", "is_error"),
+        _Counter("app_bytes", _CLIENT_BYTES, "request_bytes", direction="sent"),
+        _Counter("app_bytes", _CLIENT_BYTES, "response_bytes", direction="received"),
+    ),
     _GROUPS: (_Counter("group_rebalance_events", _EVENTS, "one"),),
     _APIS: (
         _Histogram(
@@ -482,6 +498,7 @@ class _RowMetrics:
             "broker": _MAX_BROKERS,
             "error": _MAX_ERRORS,
             "client_id": max_clients,
+            **({} if names is None else {"client_app": max_clients, "client_zone": _MAX_ZONES}),
             "topic": max_topics,
             "group": max_groups,
         }
@@ -492,11 +509,15 @@ class _RowMetrics:
         fixed = [LabelValues(name, _MAX_FIXED) for name in ("status", "direction", "event")]
         self._labels = {label.name: label for label in (*self._limited, *fixed)}
         self._sums = {
-            labels: KeyedSums(metrics, labels.most) for labels, metrics in _METRICS.items()
+            labels: KeyedSums(metrics, labels.most)
+            for labels, metrics in _METRICS.items()
+            if labels is not _APPS or names is not None
         }
 
     def add(self, rows: RowMeasures) -> None:
         """Count rows."""
+        if self._names is not None:
+            rows.client_app, rows.client_zone = _apps_and_zones(rows, self._names)
         slots: dict[tuple[str, Items], IntArray] = {}
         for labels, sums in self._sums.items():
             items = labels.items(rows)
@@ -554,13 +575,12 @@ class _RowMetrics:
 
     def _broker_info(self, names: AddressNames) -> Metric:
         """Return the latest name and zone of each broker, to be joined by its label."""
-        labels = ("broker", "name", "zone")
-        info = GaugeMetricFamily("kanalyze_broker_info", "1: what a broker is.", labels=labels)
-        for broker in self._labels["broker"].texts[_RESERVED:]:
-            for known in names.at(broker.rpartition(":")[0].strip("[]"))[-1:]:
-                texts = (known.name or "", known.zone or "")
-                info.add_metric([broker, *map(label_text, texts)], 1)
-        return info
+        infos = {
+            (broker, *map(label_text, (known.name or "", known.zone or ""))): 1
+            for broker in self._labels["broker"].texts[_RESERVED:]
+            for known in names.at(broker.rpartition(":")[0].strip("[]"))[-1:]
+        }
+        return _gauge("broker_info", "1: what a broker is.", ("broker", "name", "zone"), infos)
 
     def _add_error_counters(self) -> None:
         """Add the counter of errors, at 0, of each API and broker.
@@ -572,19 +592,13 @@ class _RowMetrics:
             sums.of((api, broker, status.slot(_ERROR)))
 
     def _limits(self) -> Iterator[Metric]:
-        used = GaugeMetricFamily(
-            "kanalyze_label_values", "Values that have a series of their own.", labels=["label"]
+        used, limits, folded = (
+            {(label.name,): getattr(label, field) for label in self._limited}
+            for field in ("used", "limit", "folded")
         )
-        limit = GaugeMetricFamily(
-            "kanalyze_label_values_limit", "The limit of kanalyze_label_values.", labels=["label"]
-        )
-        folded = CounterMetricFamily(
-            "kanalyze_label_folded",
-            "Items counted under the value other, because of the limit.",
-            labels=["label"],
-        )
-        for label in self._limited:
-            used.add_metric([label.name], label.used)
-            limit.add_metric([label.name], label.limit)
-            folded.add_metric([label.name], label.folded)
-        yield from (used, limit, folded)
+        text = "Values that have a series of their own."
+        yield _gauge("label_values", text, ("label",), used)
+        text = "The limit of kanalyze_label_values."
+        yield _gauge("label_values_limit", text, ("label",), limits)
+        text = "Items counted under the value other, because of the limit."
+        yield _counter("label_folded", text, ("label",), folded)

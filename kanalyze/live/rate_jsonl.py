@@ -71,6 +71,7 @@ import json
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.common.times import format_time
+from kanalyze.live.run import Sink
 from kanalyze.live.window.tables import WINDOW_TABLES
 from kanalyze.queries.report_names import add_names
 
@@ -78,8 +79,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kanalyze.common.named_tuples import NamedTuple
-    from kanalyze.live.window.snapshot import CaptureState, LatestFindings, Snapshot
+    from kanalyze.live.window.snapshot import CaptureState, Snapshot
     from kanalyze.live.window.windows import Windows
+    from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.names import AddressNames
 
 __all__ = ["RatesWriter"]
@@ -137,8 +139,8 @@ def _findings(snapshot: Snapshot) -> list[dict[str, Any]] | None:
     return [{name: finding[name] for name in _OF_FINDINGS} for finding in found]
 
 
-class RatesWriter:
-    """Writes a line at each interval."""
+class RatesWriter(Sink):
+    """Writes a line at each interval, and one at the end."""
 
     def __init__(
         self,
@@ -157,28 +159,33 @@ class RatesWriter:
         self._stream = stream
         self._interval_ns = interval_ns
         self._due_ns: int | None = None
-        self.findings: LatestFindings | None = None
-        """The result of the latest search for findings; None before the first."""
+        self._now_ns: int | None = None
 
-    def tick(self, now_ns: int, clock_ns: int) -> bool:
-        """Write a line if it is due; return whether it was. Raises OSError.
+    def add(self, rows: RowBlock, now_ns: int) -> None:
+        """Count rows."""
+        self._windows.add(rows, now_ns)
+        self._now_ns = now_ns
 
-        ``now_ns`` is the time of the packets, ``clock_ns`` that of a monotonic clock.
-        """
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
+        """Write a line if it is due. Raises OSError."""
+        self._windows.add_capture(state, now_ns)
+        self._now_ns = now_ns
         if self._due_ns is None:
             self._due_ns = clock_ns + self._interval_ns
-        if clock_ns < self._due_ns:
-            return False
-        # Missed lines are not written later.
-        missed = (clock_ns - self._due_ns) // self._interval_ns
-        self._due_ns += (missed + 1) * self._interval_ns
-        self.write(now_ns)
+        if clock_ns >= self._due_ns:
+            # Missed lines are not written later.
+            missed = (clock_ns - self._due_ns) // self._interval_ns
+            self._due_ns += (missed + 1) * self._interval_ns
+            self._write(now_ns)
         return True
 
-    def write(self, now_ns: int) -> None:
-        """Write a line now; raises OSError."""
-        snapshot = self._windows.snapshot(now_ns)._replace(findings=self.findings)
-        fields = rates(snapshot)
+    def close(self) -> None:
+        """Write the last line."""
+        if self._now_ns is not None:
+            self._write(self._now_ns)
+
+    def _write(self, now_ns: int) -> None:
+        fields = rates(self._windows.snapshot(now_ns))
         add_names(fields, self._names, now_ns)
         line = json.dumps(
             fields,
@@ -192,6 +199,7 @@ class RatesWriter:
 
 def _capture(capture: CaptureState) -> dict[str, Any]:
     fields = capture._asdict()
+    del fields["findings"], fields["write_failures"]
     for name, value in (fields.pop("doubts") or {}).items():
         fields[name] = _first(value) if name.endswith("_by") else value
     fields["silent_brokers"] = [

@@ -30,13 +30,9 @@ if TYPE_CHECKING:
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.kept_rows import FindingsWatch, KeptRows
     from kanalyze.live.key_log_files import KeyLogFiles
-    from kanalyze.live.metrics import Metrics
-    from kanalyze.live.rate_jsonl import RatesWriter
     from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
     from kanalyze.live.recorder.packet_recorder import PacketRecorder
     from kanalyze.live.silence import SilentBroker
-    from kanalyze.live.view.view import ViewController
-    from kanalyze.live.window.windows import Windows
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.streams import TokenBytes
     from kanalyze.runtime.monitor import InFlight, TlsConnections
@@ -48,17 +44,13 @@ __all__ = [
     "IDLE_NS",
     "Feed",
     "FileSink",
-    "FindingsSink",
     "LiveRun",
-    "MetricsSink",
     "PacketFilter",
     "PacketRecorderSink",
     "ParquetSink",
-    "RatesSink",
     "RowsSink",
     "Sink",
     "SpansSink",
-    "ViewSink",
 ]
 
 IDLE_NS: Final = 1800 * 1_000_000_000
@@ -233,6 +225,7 @@ class LiveRun:
         now_ns: int,
         conditions: Mapping[str, Any] | None = None,
         kept: KeptRows | None = None,
+        watch: FindingsWatch | None = None,
         has_report: bool = True,
         keys: KeyLogFiles | None = None,
         filters: Sequence[PacketFilter] = (),
@@ -250,6 +243,7 @@ class LiveRun:
             now_ns: the Unix time until the first packet comes.
             conditions: the filters of packets, for the report.
             kept: stores the rows of every table, for findings and the report; None for neither.
+            watch: searches for findings, which sinks get with the state; None for no search.
             has_report: whether to make the report.
             keys: the key logs of the analysis, read at each tick before its packets.
             filters: the filters of packets; see :class:`LiveSource`.
@@ -262,6 +256,8 @@ class LiveRun:
         self.source = LiveSource(feed, name, self._tick, on_end, filters)
         self._feed = feed
         self._sinks = sinks
+        self._files = [sink.failures for sink in sinks if isinstance(sink, FileSink)]
+        self._watch = watch
         self._clock_ns = clock_ns
         self._is_over = is_over
         self._should_roll = should_roll
@@ -288,6 +284,8 @@ class LiveRun:
             # The stack closes the last one first: so they are closed in order, even if one fails.
             for sink in reversed(self._sinks):
                 closing.callback(sink.close)
+            if self._watch is not None:
+                closing.callback(self._watch.close)
             for rows in self._blocks(analysis):
                 self._responses.add(rows)
                 for sink in self._sinks:
@@ -329,6 +327,9 @@ class LiveRun:
         state, clock_ns = self._state(), self._clock_ns()
         if self._keys is not None:
             self.source.has_secrets = self._keys.tick(clock_ns)
+        if self._watch is not None:
+            self._watch.tick(state, self._now_ns(), clock_ns)
+            state = state._replace(findings=self._watch.latest)
         continues = not self._is_over()
         for sink in self._sinks:
             if packets is not None:
@@ -361,6 +362,8 @@ class LiveRun:
             anomalies=analysis.monitor.count_anomalies(),
             in_flight=self._in_flight,
             doubts=self._doubts,
+            problems=tuple(each.problem for each in self._files if each.problem is not None),
+            write_failures={each.what: each.count for each in self._files},
             tls=self._tls,
             silent_brokers=self._silent,
         )
@@ -435,98 +438,6 @@ class WriteFailures:
             self._warn(f"missing in {self._target}: {missing}")
 
 
-class _WindowsSink(Sink):
-    def __init__(self, windows: Windows, files: Sequence[FileSink]) -> None:
-        self._windows = windows
-        self._files = files
-
-    def add(self, rows: RowBlock, now_ns: int) -> None:
-        self._windows.add(rows, now_ns)
-
-    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
-        problems = (sink.failures.problem for sink in self._files)
-        state = state._replace(problems=tuple(filter(None, problems)))
-        self._windows.add_capture(state, now_ns)
-        self._windows.tick(now_ns)
-        return True
-
-
-class ViewSink(_WindowsSink):
-    """The view on the terminal; its user can end the run."""
-
-    def __init__(
-        self,
-        windows: Windows,
-        view: ViewController,
-        files: Sequence[FileSink] = (),
-        watch: FindingsWatch | None = None,
-    ) -> None:
-        """Show windows, the findings of ``watch``, and the write failures of ``files``."""
-        super().__init__(windows, files)
-        self._view = view
-        self._watch = watch
-
-    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
-        """Draw if it is due; return False if the user quits."""
-        super().tick(state, now_ns, clock_ns)
-        if self._watch is not None:
-            self._view.findings = self._watch.latest
-        return self._view.tick(now_ns, clock_ns)
-
-
-class FindingsSink(Sink):
-    """Searches for findings, for the sinks after it."""
-
-    def __init__(self, watch: FindingsWatch) -> None:
-        """Search by ``watch``, which has the latest findings."""
-        self._watch = watch
-
-    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
-        """Collect findings, and begin to search if it is due."""
-        self._watch.tick(state, now_ns, clock_ns)
-        return True
-
-    def close(self) -> None:
-        """Wait for the current round of queries to end."""
-        self._watch.close()
-
-
-class RatesSink(_WindowsSink):
-    """Writes a line of rates at each interval, and one at the end."""
-
-    def __init__(
-        self,
-        windows: Windows,
-        writer: RatesWriter,
-        files: Sequence[FileSink] = (),
-        watch: FindingsWatch | None = None,
-    ) -> None:
-        """Write windows, the findings of ``watch``, and the write failures of ``files``."""
-        super().__init__(windows, files)
-        self._writer = writer
-        self._watch = watch
-        self._now_ns: int | None = None
-
-    def add(self, rows: RowBlock, now_ns: int) -> None:
-        """Count rows."""
-        super().add(rows, now_ns)
-        self._now_ns = now_ns
-
-    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
-        """Write a line if it is due."""
-        super().tick(state, now_ns, clock_ns)
-        self._now_ns = now_ns
-        if self._watch is not None:
-            self._writer.findings = self._watch.latest
-        self._writer.tick(now_ns, clock_ns)
-        return True
-
-    def close(self) -> None:
-        """Write the last line."""
-        if self._now_ns is not None:
-            self._writer.write(self._now_ns)
-
-
 class SpansSink(Sink):
     """Sends rows of requests to a collector, as spans."""
 
@@ -573,40 +484,6 @@ class FileSink(Sink):
 
     def _attempt(self, write: Callable[[], object]) -> None:
         self.failures.attempt(write, self._clock_ns)
-
-
-class MetricsSink(Sink):
-    """The metrics that Prometheus scrapes."""
-
-    def __init__(
-        self,
-        metrics: Metrics,
-        files: Sequence[FileSink] = (),
-        watch: FindingsWatch | None = None,
-    ) -> None:
-        """Count in ``metrics``, also the findings of ``watch`` and write failures of ``files``."""
-        self._metrics = metrics
-        self._files = files
-        self._watch = watch
-        self._captured_bytes = 0
-
-    def add_packets(self, packets: PacketBatch) -> None:
-        """Count bytes."""
-        self._captured_bytes += total(packets.captured_bytes)
-
-    def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - as in Sink
-        """Count rows."""
-        self._metrics.add(rows)
-
-    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
-        """Set the metrics of the capture."""
-        self._metrics.set_capture(state, self._captured_bytes, now_ns)
-        if self._watch is not None and self._watch.latest is not None:
-            self._metrics.set_findings(self._watch.latest.present(now_ns))
-            self._metrics.set_lag(self._watch.latest.lag)
-        failures = [sink.failures for sink in self._files]
-        self._metrics.set_write_failures({failure.what: failure.count for failure in failures})
-        return True
 
 
 class ParquetSink(FileSink):

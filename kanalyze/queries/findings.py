@@ -74,7 +74,7 @@ _FIELD = re.compile(r"(severity|sure|why|repair|show|see|tables|needs): (.+)")
 _ALL_REQUESTS = "all requests"
 _SOME_REQUESTS = frozenset(
     {
-        *("api", "topic", "partition", "packet", "correlation_id", "anomaly"),
+        *("api", "topic", "partition", "packet", "correlation_id", "anomaly", "principal"),
         *("status", "error", "errors", "slower_than_ns"),
     }
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from kanalyze.common.texts import escape
 from kanalyze.model.tcp import Endpoint
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.names import AddressNames
 
-__all__ = ["add_names", "with_names"]
+__all__ = ["add_names", "named_text", "with_names"]
 
 _FIELDS = frozenset(("client_ips", "client_ip", "broker", "connection", "what"))
 _BROKER = "broker"
@@ -59,6 +60,21 @@ def add_names(
     report["names"] = dict(sorted(found.items()))
 
 
+def named_text(text: str, names: AddressNames, time_ns: int) -> str:
+    """Return a text with the names beside the addresses in it, as they are at a time; escaped."""
+
+    def named(match: re.Match[str]) -> str:
+        known = names.of(match[1] or match[2] or match[3], time_ns)
+        name = None if known is None else known.name or known.app
+        return _beside(match[0], None if name is None else escape(name))
+
+    return _ADDRESS.sub(named, text)
+
+
+def _beside(address: str, name: str | None) -> str:
+    return address if name is None else f"{name} ({address})"
+
+
 def with_names(report: Mapping[str, Any], names: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a report with names beside addresses; ``names`` are by default its own."""
     known = report.get("names") if names is None else names
@@ -67,8 +83,7 @@ def with_names(report: Mapping[str, Any], names: Mapping[str, Any] | None = None
 
     def named(match: re.Match[str]) -> str:
         of_address = known.get(match[1] or match[2] or match[3]) or {}
-        name = of_address.get("name") or of_address.get("app")
-        return match[0] if name is None else f"{name} ({match[0]})"
+        return _beside(match[0], of_address.get("name") or of_address.get("app"))
 
     changed: dict[str, Any] = _changed(report, lambda text: _ADDRESS.sub(named, text))
     for line in changed.get("latency_parts") or ():

@@ -24,26 +24,31 @@ _LEAST = 20
 
 
 def answer_columns(
-    names: Sequence[str], are_numbers: Sequence[bool], are_whole: Sequence[bool] | None = None
+    names: Sequence[str],
+    are_numbers: Sequence[bool],
+    are_whole: Sequence[bool] | None = None,
+    left_out: Sequence[str] = (),
 ) -> tuple[ReadableColumn, ...]:
     """Return the columns for rows that are tuples; columns of numbers are right-aligned.
 
     Titles and numbers are never cut, nor columns that ``are_whole``, and texts not to where they
-    say nothing: many columns take more than the width of a terminal.
+    say nothing: many columns take more than the width of a terminal. Then those that may be
+    ``left_out`` are, the last one first.
     """
+    ranks = {name: rank for rank, name in enumerate(left_out, 1)}
     return tuple(
-        _column(index, name, is_number, is_whole=is_number or is_whole)
+        _column(index, name, is_number, ranks.get(name, 0), is_whole=is_number or is_whole)
         for index, (name, is_number, is_whole) in enumerate(
             zip(names, are_numbers, are_whole or are_numbers, strict=True)
         )
     )
 
 
-def _column(index: int, name: str, is_number: bool, *, is_whole: bool) -> ReadableColumn:
+def _column(index: int, name: str, is_number: bool, rank: int, *, is_whole: bool) -> ReadableColumn:
     title = shown(name)
     least = None if is_whole else max(_LEAST, len(title))
     return ReadableColumn(
-        TableColumn(title, right=is_number, least=least, narrowest=least or 0),
+        TableColumn(title, right=is_number, least=least, rank=rank, narrowest=least or 0),
         lambda line: _text(line[index]),
     )
 

@@ -120,23 +120,29 @@ def api_lines(catalog: Catalog, api: Api) -> Iterator[str]:
         yield f"  {name:<16}{escape(text)}"
     for kind in _KINDS:
         yield ""
-        yield from _message_lines(catalog.message(api.key, kind))
+        yield from _message_lines(_message_of(catalog, api, kind))
 
 
 def api_facts(catalog: Catalog, api: Api) -> dict[str, Any]:
     """Return the facts of an API as plain values."""
     facts = summary_facts(api)
     for kind in _KINDS:
-        message = catalog.message(api.key, kind)
+        message = _message_of(catalog, api, kind)
         facts[f"{kind}Headers"] = {
             str(version): _header_version(catalog, api, kind, version)
             for version in api.versions.each()
         }
         facts[kind] = {
             "name": message.name,
-            "fields": [_field_facts(field, message) for field in message.struct.fields],
+            "fields": _fields_facts(message.struct, message),
         }
     return facts
+
+
+def _message_of(catalog: Catalog, api: Api, kind: Kind) -> MessageSpec:
+    """Return a message with the versions of ``api``, which may be one of its versions alone."""
+    message = catalog.message(api.key, kind)
+    return message._replace(valid_versions=message.valid_versions.intersect(api.versions))
 
 
 def _message_lines(message: MessageSpec) -> Iterator[str]:
@@ -194,6 +200,15 @@ def _default(field: Field) -> str | None:
     return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
 
 
+def _fields_facts(struct: Struct, message: MessageSpec) -> list[dict[str, Any]]:
+    """Return the facts of the fields that a version of the message has."""
+    return [
+        _field_facts(field, message)
+        for field in struct.fields
+        if not field.versions.intersect(message.valid_versions).is_empty
+    ]
+
+
 def _field_facts(field: Field, message: MessageSpec) -> dict[str, Any]:
     valid = field.versions.intersect(message.valid_versions)
     facts: dict[str, Any] = {
@@ -208,7 +223,7 @@ def _field_facts(field: Field, message: MessageSpec) -> dict[str, Any]:
         "entityType": field.entity_type,
     }
     if field.struct is not None:
-        facts["fields"] = [_field_facts(inner, message) for inner in field.struct.fields]
+        facts["fields"] = _fields_facts(field.struct, message)
     return facts
 
 

@@ -142,10 +142,10 @@ def rate_text(amount: int, duration_ns: int, unit: str = "") -> str:
 def duration_text(duration_ns: int | None) -> str:
     """Return a duration: ``850 ns``, ``1.23 ms``, ``12.3 s``, ``2m05s``, ``1h02m``, ``3d04h``.
 
-    Null is ``-``. A negative duration has a minus sign.
+    Null is ``-``, and nothing at all is ``0 s``. A negative duration has a minus sign.
     """
-    if duration_ns is None:
-        return MISSING
+    if not duration_ns:
+        return MISSING if duration_ns is None else "0 s"
     if duration_ns < 0:
         return f"-{duration_text(-duration_ns)}"
     for unit, size in (("ns", 1), ("\u00b5s", 1_000), ("ms", 1_000_000)):

@@ -184,6 +184,7 @@ _PROTOCOL_EXAMPLES = """\
 examples:
   kanalyze protocol
   kanalyze protocol Fetch
+  kanalyze protocol Fetch 12
   kanalyze protocol errors
   kanalyze protocol 18 --json
 """
@@ -335,6 +336,7 @@ _FILTERS = "filters (all must match; repeated values are alternatives)"
 _FILTERS_OF_REQUESTS = (
     "api",
     "client_id",
+    "principal",
     "topic",
     "partition",
     "group",
@@ -507,7 +509,7 @@ COMMANDS = {
             **_SETTINGS,
             _FILTERS: {
                 "--client-id GLOB ...": "first client id, such as 'billing-*'",
-                **group_of(*_END_FILTERS, rows="connections open"),
+                **group_of("principal", *_END_FILTERS, rows="connections open"),
             },
             **_TIMES,
         },
@@ -651,6 +653,7 @@ COMMANDS = {
         {
             "[API]": "the name or key of an API: show its fields in every version; errors: show "
             "the error codes; default: list all APIs",
+            "[VERSION]": "only what this version of the API has, such as 12",
             "--json": "write JSON",
             **_DEFINITIONS,
         },

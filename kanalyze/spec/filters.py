@@ -51,6 +51,11 @@ FILTERS = {
             meaning="client ids; * and ? stand for any text",
         ),
         Filter(
+            "--principal GLOB ...",
+            "user that has logged in on the connection, such as 'billing-*'",
+            meaning="users that have logged in; * and ? stand for any text",
+        ),
+        Filter(
             "--client-ip IP ...",
             "client address, or network such as 10.0.0.0/8",
             label="client address",

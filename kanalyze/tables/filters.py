@@ -688,6 +688,7 @@ _CONDITIONS = {
         _has_any_of, ("correlation_id",), partial(_set_of, parse_number), sorted
     ),
     "client_id": _Condition(_fits_glob, ("client_id",)),
+    "principal": _Condition(_fits_glob, ("principal",)),
     "group": _Condition(_fits_glob, ("group_id",)),
     "anomaly": _Condition(_has_anomaly, ("anomalies",), _parse_kinds, sorted),
     "topic": _Condition(_has_topic, ("items",)),
@@ -702,6 +703,7 @@ _END_COLUMNS = {
 _CONNECTION_COLUMNS = _END_COLUMNS | {
     "found_connections": KEY_COLUMNS[:2],
     "client_id": ("client_id",),
+    "principal": ("principal",),
     **dict.fromkeys(BY_NAMES, ("client_ip", "start_ns")),
     "since": ("end_ns",),
     "until": ("start_ns", "end_ns"),

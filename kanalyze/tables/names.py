@@ -26,6 +26,10 @@ ALWAYS_NS = (-(2**63), 2**63 - 1)
 """The times of a name that is not limited to a time."""
 
 
+_MOST_FOUND = 100_000
+"""Addresses whose names are remembered."""
+
+
 class NamedAddress(NamedTuple):
     """What a source knows of an address or a network."""
 
@@ -86,6 +90,8 @@ class AddressNames:
         """Return what is known of an address, each for a time; the times do not overlap."""
         found = self._found.get(address)
         if found is None:
+            if len(self._found) >= _MOST_FOUND:  # addresses are from the wire
+                self._found.clear()
             found = self._found[address] = self._spans(address)
         return found
 

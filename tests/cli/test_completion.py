@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from kanalyze.cli.arguments import parser
-from kanalyze.cli.completion import _plain, script_for
+from kanalyze.cli.completion import script_for
 from kanalyze.cli.main import main
 
 SHELLS = ("bash", "zsh", "fish")
@@ -38,9 +38,8 @@ def commands():
         (["report", "--format", "="], {"text", "json", "md", "html"}),
         (["report", "--limit", ""], {""}),
         (["report", "a"], {"a file.pcap", "another"}),
-        (["report", "--json", "a f"], {"a file.pcap"}),
         (["records", "-o", "anoth"], {"another"}),
-        (["completion", ""], set(SHELLS) | {"-h", "--help"}),
+        (["completion", ""], set(SHELLS)),
         (["completion", "z"], {"zsh"}),
     ],
 )
@@ -63,16 +62,3 @@ def test_every_command_and_option_is_completed(shell, capsys):
         names = {name for action in command.parser._actions for name in action.option_strings}
         expected = names if shell != "fish" else {option.lstrip("-") for option in names}
         assert {name} | expected <= words
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_every_line_closes_its_quotes(shell):
-    for line in script_for(shell).splitlines():
-        assert line.replace("$'", "'").count("'") % 2 == 0
-
-
-def test_help_texts_have_no_characters_that_a_shell_interprets():
-    text = _plain('it\'s `this` $(that) [x]: "y" \\ {a,b} and\nmore; ' + "long " * 20)
-    assert re.fullmatch(r"[A-Za-z0-9 .,;()/_+=<>-]+", text)
-    assert text.startswith("it s this (that) x y a,b and more; long")
-    assert len(text) <= 70

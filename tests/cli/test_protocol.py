@@ -33,6 +33,24 @@ def test_an_api_may_be_named_as_in_the_log_of_kafka(capsys):
     assert capsys.readouterr().out.startswith("OffsetForLeaderEpoch, key 23,")
 
 
+@pytest.mark.parametrize("version", ["12", "v12"])
+def test_a_version_of_an_api_has_its_own_fields_alone(capsys, version):
+    assert main(["protocol", "fetch", version]) == 0
+    text = capsys.readouterr().out
+    assert "topicId" not in text
+    assert "forgottenTopicsData" in text
+    assert main(["protocol", "--json", "fetch", "13"]) == 0
+    topics = json.loads(capsys.readouterr().out)["request"]["fields"]
+    fields = next(field["fields"] for field in topics if field["name"] == "topics")
+    assert [field["name"] for field in fields] == ["topicId", "partitions"]
+
+
+@pytest.mark.parametrize(("version", "said"), [("99", "versions are 0-"), ("x", "not a version")])
+def test_a_version_that_an_api_lacks_is_refused(capsys, version, said):
+    assert main(["protocol", "fetch", version]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_error_codes_are_listed(capsys):
     assert main(["protocol", "errors"]) == 0
     assert "NOT_LEADER_OR_FOLLOWER" in capsys.readouterr().out

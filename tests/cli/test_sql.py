@@ -149,3 +149,16 @@ def test_an_answer_without_rows_has_a_message(capsys: pytest.CaptureFixture[str]
     assert main(["sql", CAPTURE, "SELECT 1 AS one WHERE false"]) == 0
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("one\n", "kanalyze: the answer has no rows\n")
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_flows_fit_a_terminal(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["flows", CAPTURE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    has_all = "response_bytes" in lines[0].split()
+    assert {"client_id", "topic", "record_bytes"} <= set(lines[0].split())
+    assert has_all == (width == 200)

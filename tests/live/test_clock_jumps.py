@@ -19,7 +19,7 @@ from kanalyze.common.int_columns import shifted as later
 from kanalyze.live.metrics import Metrics
 from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.run import IDLE_NS, MetricsSink, PacketRecorderSink, ParquetSink
+from kanalyze.live.run import IDLE_NS, PacketRecorderSink, ParquetSink
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.filters import RowFilter
 from tests.live.test_run import Clock, Feed, Sink, live_run
@@ -80,7 +80,7 @@ def run(batches: Iterator[PacketBatch], folder: Path) -> Outputs:
         PacketRecorderSink(
             PacketRecorder(writer, [RowFilter.parse(errors=True)]), writer, messages.append
         ),
-        MetricsSink(metrics),
+        metrics,
         sink,
     ]
     live = live_run(Feed(batches, clock, TICK_NS), sinks, clock, now_ns=0)

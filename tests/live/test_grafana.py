@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.process_collector import ProcessCollector
 
 from kanalyze.live.metrics import Metrics
-from kanalyze.live.window.snapshot import CaptureState, LagOfTopic
+from kanalyze.live.window.snapshot import CaptureState, LagOfTopic, LatestFindings
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.monitor import InFlight
 from kanalyze.tables.columns.block import RowBlock
@@ -42,20 +42,21 @@ def all_metrics() -> Metrics:
                 sample_rows.orphan(),
                 sample_rows.row(api_name="JoinGroup", **rejoin),
             ]
-        )
+        ),
+        0,
     )
     in_flight = InFlight(1, ())
+    unanswered = SimpleNamespace(name="unanswered", severity=80, last_time_ns=None)
+    lag = LagOfTopic("g", "t", 1, 1, 0, 7, 7, 9, 1)
     state = CaptureState(
         *("-", 1, 1, 0, 1, 0),
         last_packet_ns=1,
         anomalies={AnomalyKind.LOST_BYTES: 1},
         in_flight=in_flight,
+        write_failures={"rows": 1},
+        findings=LatestFindings(0, 1, 1, (unanswered,), {}, (lag,)),  # type: ignore[arg-type]
     )
-    metrics.set_capture(state, 1, 1)
-    metrics.set_write_failures({"rows": 1})
-    unanswered = SimpleNamespace(name="unanswered", severity=80)
-    metrics.set_findings([unanswered])  # type: ignore[list-item]
-    metrics.set_lag([LagOfTopic("g", "t", 1, 1, 0, 7, 7, 9, 1)])
+    metrics.tick(state, 1, 0)
     return metrics
 
 

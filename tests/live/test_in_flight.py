@@ -14,7 +14,7 @@ from kanalyze.live.kept_rows import FindingSearch, FindingsWatch, KeptRows
 from kanalyze.live.metrics import Metrics
 from kanalyze.live.recorder.files import PcapngWriter
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.run import FindingsSink, MetricsSink, PacketRecorderSink, Sink, ViewSink
+from kanalyze.live.run import PacketRecorderSink, Sink
 from kanalyze.live.view.tables import TABLES
 from kanalyze.live.view.view import ViewController
 from kanalyze.live.window.windows import Windows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kanalyze.live.window.snapshot import CaptureState
+    from kanalyze.live.window.snapshot import CaptureState, LatestFindings
     from kanalyze.runtime.monitor import InFlight
 
 SECOND_NS = 1_000_000_000
@@ -61,10 +61,12 @@ class States(Sink):
 
     def __init__(self) -> None:
         self.in_flight: list[InFlight] = []
+        self.findings: LatestFindings | None = None
 
     def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         assert state.in_flight is not None
         self.in_flight.append(state.in_flight)
+        self.findings = state.findings
         return True
 
 
@@ -77,11 +79,17 @@ class AtOnce(Executor):
         return future
 
 
-def run(name: str, at_once: int, sinks: list[Any], kept: KeptRows | None) -> States:
+def run(
+    name: str,
+    at_once: int,
+    sinks: list[Any],
+    kept: KeptRows | None,
+    watch: FindingsWatch | None = None,
+) -> States:
     """Run over a capture, some packets at a time, with seconds of silence after each."""
     clock, states = Clock(), States()
     feed = Feed(with_silence(parts(name, at_once)), clock, _SILENCE_NS)
-    live = live_run(feed, [*sinks, states], clock, kept=kept)
+    live = live_run(feed, [*sinks, states], clock, kept=kept, watch=watch)
     analysis = Analysis((), source=live.source, keylog=key_log(name), on_tokens=live.redact)
     live.run(analysis)
     return states
@@ -102,15 +110,14 @@ def check(name: str, at_once: int, folder: Path, *, searches: bool) -> None:
         PacketRecorderSink(
             PacketRecorder(recorder, [RowFilter.parse(slower_than="0ns")]), recorder, pytest.fail
         ),
-        *([] if watch is None else [FindingsSink(watch)]),
-        MetricsSink(metrics, (), watch),
-        ViewSink(windows, view, (), watch),
+        metrics,
+        view,
     ]
-    states = run(name, at_once, sinks, kept)
+    states = run(name, at_once, sinks, kept, watch)
     assert states.in_flight == run(name, at_once, [], None).in_flight
     at_end = states.in_flight[-1].requests
     assert f"in flight {at_end}" in terminal.drawn
-    assert not searches or view.findings is not None
+    assert not searches or states.findings is not None
     exposed = generate_latest(metrics.registry).decode()
     assert f"kanalyze_in_flight_requests {float(at_end)}" in exposed
 

@@ -76,7 +76,7 @@ def test_report_and_findings_are_those_of_the_capture(name):
     kept = kept_of(second_analysis)
     all_rows = kept.latest(1 << 62, 1 << 62)
     facts = list(quality_facts(second_analysis.quality))
-    assert list(ask(kept.search, all_rows, facts).findings) == findings
+    assert list(ask(kept.search, all_rows, 0, facts)[0].findings) == findings
     assert all_rows.requests == report["totals"]["rows"]
     live_report = kept.report(second_analysis.quality, {})
     assert live_report.pop("findings") == [finding.to_dict() for finding in findings]
@@ -203,7 +203,7 @@ def test_findings_include_open_connections(tmp_path):
         kept.add(rows)
         if rows.requests and analysis.monitor.open_connections:
             latest = kept.latest(HOUR_NS, 1000)
-            names += [finding.name for finding in ask(kept.search, latest).findings]
+            names += [finding.name for finding in ask(kept.search, latest, 0)[0].findings]
             break
     assert "late_heartbeats" in names
 
@@ -328,7 +328,7 @@ class Executor:
         return self.future
 
     def end(self, duration_ns: int = 0) -> None:
-        self.future.set_result(self.begun[-1]()._replace(duration_ns=duration_ns))
+        self.future.set_result((self.begun[-1]()[0], duration_ns))
 
     def shutdown(self) -> None:
         self.is_over = True
@@ -439,7 +439,9 @@ def test_a_background_thread_finds_the_same():
     watch.close()
     watch.tick(STATE, START_NS, 3 * SECOND_NS)
     assert watch.latest is not None
-    assert watch.latest.findings == ask(kept.search, kept.latest(SECOND_NS, 10)).findings != ()
+    assert (
+        watch.latest.findings == ask(kept.search, kept.latest(SECOND_NS, 10), 0)[0].findings != ()
+    )
 
 
 def test_a_search_tells_the_lag_of_groups():
@@ -447,7 +449,7 @@ def test_a_search_tells_the_lag_of_groups():
     for rows in Analysis([capture]).table_rows(kept.tables_of_requests):
         kept.add(rows)
     (expected,) = kanalyze.report(capture)["lag"]
-    (lag,) = ask(kept.search, kept.latest(1 << 62, 1 << 30)).lag
+    (lag,) = ask(kept.search, kept.latest(1 << 62, 1 << 30), 0)[0].lag
     assert lag._asdict() == expected
 
 

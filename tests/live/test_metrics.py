@@ -7,7 +7,7 @@ import threading
 import urllib.request
 from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 import kanalyze
 from kanalyze.live.metrics import OTHER, LabelValues, Metrics, label_text
 from kanalyze.live.metrics_server import ListenAddress, MetricsServer
-from kanalyze.live.window.snapshot import CaptureState, LagOfTopic
+from kanalyze.live.window.snapshot import CaptureState, LagOfTopic, LatestFindings
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.runtime.monitor import InFlight, InFlightRequest
@@ -47,7 +47,7 @@ Samples = dict[tuple[str, Labels], float]
 def counted(rows: Sequence[Row], **limits: int) -> Metrics:
     metrics = Metrics(**limits)
     for batch in blocks_of(rows, random.Random(len(rows))):
-        metrics.add(batch)
+        metrics.add(batch, 0)
     return metrics
 
 
@@ -231,7 +231,7 @@ def test_brokers_have_their_latest_name_and_zone() -> None:
     brokers = [("10.0.0.1", 9092), ("10.0.0.1", 9093), ("2001:db8::1", 9092), ("10.0.0.3", 9092)]
     metrics = Metrics(names=names)
     for ip, port in brokers:
-        metrics.add(RowBlock.of_rows([sample_rows.row(broker_ip=ip, broker_port=port)]))
+        metrics.add(RowBlock.of_rows([sample_rows.row(broker_ip=ip, broker_port=port)]), 0)
     found = by(samples(metrics), "broker_info", "broker", "name", "zone")
     assert found == {
         ("10.0.0.1:9092", "kafka-1", "east"): 1,
@@ -239,6 +239,20 @@ def test_brokers_have_their_latest_name_and_zone() -> None:
         ("[2001:db8::1]:9092", "", 'we"st'): 1,
     }
     assert by(samples(Metrics()), "broker_info", "broker") == {}
+
+
+def test_requests_are_counted_by_application_and_zone_of_the_client() -> None:
+    known = [NamedAddress("10.1.0.0/16", app="shop", zone="a"), NamedAddress("10.2.0.1", app="s\n")]
+    metrics = Metrics(names=AddressNames(known))
+    ips = ("10.1.2.3", "10.1.9.9", "10.2.0.1", "192.0.2.7")
+    metrics.add(RowBlock.of_rows([sample_rows.row(client_ip=ip) for ip in ips]), 0)
+    scraped = samples(metrics)
+    assert by(scraped, "app_requests_total", "client_app", "client_zone") == {
+        ("shop", "a"): 2,
+        ("s\\n", ""): 1,
+        ("", ""): 1,
+    }
+    assert by(samples(counted([sample_rows.row()])), "app_requests_total") == {}
 
 
 def test_orphan_responses_are_no_requests_but_their_bytes_are_counted() -> None:
@@ -273,7 +287,7 @@ def test_the_number_of_series_is_bounded() -> None:
             )
             for n in range(100)
         ]
-        metrics.add(RowBlock.of_rows(rows))
+        metrics.add(RowBlock.of_rows(rows), 0)
         sizes.add(len(generate_latest(metrics.registry).splitlines()))
     assert len(sizes) == 1
 
@@ -284,7 +298,7 @@ def test_any_rows_can_be_scraped_and_no_counter_decreases(rows: list[Row]) -> No
     metrics = Metrics(max_clients=2)
     before: Samples = {}
     for row in rows:
-        metrics.add(RowBlock.of_rows([row]))
+        metrics.add(RowBlock.of_rows([row]), 0)
         scraped = samples(metrics)
         assert all(scraped[key] >= value for key, value in before.items())
         before = scraped
@@ -308,7 +322,7 @@ def test_both_parsers_read_the_same_names() -> None:
 def test_the_response_has_the_requested_format() -> None:
     metrics = counted(sample_rows.plain_traffic(200))
     state = CaptureState("-", 7, 900, 0, 3, 0, anomalies={AnomalyKind.LOST_BYTES: 2})
-    metrics.set_capture(state, 700, 0)
+    metrics.tick(state, 0, 0)
     with MetricsServer(metrics.registry, ListenAddress("127.0.0.1", 0)) as server:
         plain_type, text = scrape(server.url, "text/plain; version=0.0.4")
         open_type, openmetrics = scrape(server.url, "application/openmetrics-text; version=1.0.0")
@@ -328,20 +342,31 @@ def test_requests_in_flight_and_the_age_of_the_oldest_are_metrics() -> None:
     ends = Endpoint("10.0.0.1", 40000), Endpoint("10.0.0.9", 9092)
     oldest = InFlightRequest(500_000_000, 0, "Produce", "c", *ends)
     state = CaptureState("-", 1, 60, None, 0, 0, in_flight=InFlight(12, (oldest,)))
-    metrics.set_capture(state, 60, 3_000_000_000)
+    metrics.tick(state, 3_000_000_000, 0)
     scraped = samples(metrics)
     assert by(scraped, "in_flight_requests") == {(): 12}
     assert by(scraped, "oldest_in_flight_request_age_seconds") == {(): 2.5}
 
 
+NO_FINDINGS = CaptureState("-", 1, 60, None, 0, 0)
+
+
+def _finding(name: str, severity: int) -> Any:
+    return SimpleNamespace(name=name, severity=severity, last_time_ns=None)
+
+
+def _state_with(found: list[Any], lag: tuple[LagOfTopic, ...] | None = None) -> CaptureState:
+    return NO_FINDINGS._replace(findings=LatestFindings(0, 1, 1, tuple(found), {}, lag))
+
+
 def test_findings_are_counted_by_kind_and_those_that_are_over_count_0() -> None:
     metrics = Metrics()
     [slow], [throttled] = kinds_of("slow_broker"), kinds_of("throttled")
-    found = [SimpleNamespace(name=kind.query.name, severity=kind.severity) for kind in (slow, slow)]
-    metrics.set_findings(found)  # type: ignore[arg-type]
+    found = [_finding(kind.query.name, kind.severity) for kind in (slow, slow)]
+    metrics.tick(_state_with(found), 0, 0)
     over = {("slow_broker", str(slow.severity)): 2}
     assert by(samples(metrics), "findings", "finding", "severity") == over
-    metrics.set_findings([SimpleNamespace(name="throttled", severity=throttled.severity)])
+    metrics.tick(_state_with([_finding("throttled", throttled.severity)]), 0, 0)
     assert by(samples(metrics), "findings", "finding", "severity") == {
         ("slow_broker", str(slow.severity)): 0,
         ("throttled", str(throttled.severity)): 1,
@@ -355,7 +380,7 @@ def test_lag_of_groups_beyond_the_limit_is_summed_up() -> None:
     others = [
         first._replace(group_id=name, lag=100, lag_ns=count) for count, name in enumerate("bc")
     ]
-    metrics.set_lag([first, unknown, *others])
+    metrics.tick(_state_with([], (first, unknown, *others)), 0, 0)
     scraped = samples(metrics)
     lag = {("a", "orders"): 7, (OTHER, "orders"): 200}
     assert by(scraped, "group_lag_records", "group", "topic") == lag
@@ -363,7 +388,7 @@ def test_lag_of_groups_beyond_the_limit_is_summed_up() -> None:
         ("a", "orders"): 1.5,
         (OTHER, "orders"): 1e-9,
     }
-    metrics.set_lag(None)
+    metrics.tick(_state_with([]), 0, 0)
     assert by(samples(metrics), "group_lag_records", "group", "topic") == {}
 
 
@@ -396,7 +421,7 @@ def test_flows_beyond_the_limit_are_summed_up() -> None:
 def test_unknown_values_have_no_sample() -> None:
     metrics = Metrics()
     assert by(samples(metrics), "capture_packets_total") == {}
-    metrics.set_capture(CaptureState("-", 1, 60, None, 0, 0), 60, 0)
+    metrics.tick(NO_FINDINGS, 0, 0)
     scraped = samples(metrics)
     assert by(scraped, "capture_packets_total") == {(): 1}
     assert by(scraped, "capture_dropped_packets_total") == {}
@@ -411,7 +436,7 @@ def test_counters_never_decrease_while_rows_are_added() -> None:
 
     def add() -> None:
         for _ in range(20):
-            metrics.add(traffic)
+            metrics.add(traffic, 0)
         done.set()
 
     thread = threading.Thread(target=add)

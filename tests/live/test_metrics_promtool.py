@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def test_promtool_has_no_complaints_about_the_metrics() -> None:
     metrics = all_metrics()
-    metrics.add(RowBlock.of_rows(sample_rows.plain_traffic(300)))
+    metrics.add(RowBlock.of_rows(sample_rows.plain_traffic(300)), 0)
     done = subprocess.run(
         ["promtool", "check", "metrics"],
         input=generate_latest(metrics.registry),

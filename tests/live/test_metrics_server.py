@@ -217,7 +217,7 @@ def test_a_client_that_does_not_read_blocks_no_thread(
     monkeypatch.setattr(serving._Handler, "do_GET", answered)
     metrics = Metrics(max_clients=10_000)
     rows = [sample_rows.row(client_id=f"{n:0100}") for n in range(10_000)]
-    metrics.add(RowBlock.of_rows(rows))
+    metrics.add(RowBlock.of_rows(rows), 0)
     with MetricsServer(metrics.registry, LOOPBACK) as server:
         before = set(threading.enumerate())
         with socket.socket() as connection:

@@ -14,7 +14,7 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.findings import Finding
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.names import AddressNames, NamedAddress
-from tests.live.snapshots import HOSTILE, hostile, nothing, usual
+from tests.live.snapshots import CAPTURE, HOSTILE, hostile, nothing, usual
 from tests.support.findings import kinds_of
 from tests.support.rows import START_NS, row
 
@@ -43,16 +43,17 @@ def finding(name: str, last_s: float | None, **concerns: str) -> Finding:
 
 def written(windows, turns, interval_ns: int = SECOND_NS):
     stream = io.BytesIO()
-    output = RatesWriter(windows, stream, interval_ns=interval_ns)
-    was_written = [output.tick(START_NS, clock_ns) for clock_ns in turns]
-    return was_written, stream.getvalue().decode("ascii").splitlines()
+    output, lines = RatesWriter(windows, stream, interval_ns=interval_ns), []
+    for clock_ns in turns:
+        output.tick(CAPTURE, START_NS, clock_ns)
+        lines.append(stream.getvalue().count(b"\n"))
+    return lines, stream.getvalue().decode("ascii").splitlines()
 
 
 def test_a_line_is_written_each_interval_and_missed_lines_are_not_written_later():
     turns = [0, SECOND_NS - 1, 5 * SECOND_NS + 1, 5 * SECOND_NS + 2, 6 * SECOND_NS]
-    was_written, lines = written(Windows(), turns)
-    assert was_written == [False, False, True, False, True]
-    assert len(lines) == 2
+    counts, _ = written(Windows(), turns)
+    assert counts == [0, 0, 1, 1, 2]
 
 
 def test_rates_are_per_second_of_the_window():
@@ -94,10 +95,10 @@ def test_tables_have_a_maximum_length():
 
 
 def test_text_from_the_wire_is_escaped():
-    windows = Windows()
-    windows.add(RowBlock.of_rows([row(client_id=HOSTILE)]), START_NS)
-    stream = io.BytesIO()
-    RatesWriter(windows, stream, interval_ns=1).write(START_NS)
+    windows, stream = Windows(), io.BytesIO()
+    output = RatesWriter(windows, stream, interval_ns=1)
+    output.add(RowBlock.of_rows([row(client_id=HOSTILE)]), START_NS)
+    output.close()
     text = stream.getvalue()
     assert text.endswith(b"\n")
     assert all(0x20 <= byte < 0x7F for byte in text[:-1])
@@ -118,14 +119,15 @@ def test_a_line_has_the_findings_that_are_still_present():
     stream = io.BytesIO()
     output = RatesWriter(Windows(), stream, interval_ns=1)
     now_ns = START_NS + 300 * SECOND_NS
-    output.write(now_ns)
+    output.tick(CAPTURE, now_ns, 0)
+    output.tick(CAPTURE, now_ns, 1)
     found = [
         finding("slow_broker", last_s=295, broker="10.0.0.2:9092"),
         finding("throttled", last_s=100, client_id="over"),
         finding("hot_client", last_s=None, client_id=HOSTILE),
     ]
-    output.findings = LatestFindings(now_ns, 10, SECOND_NS, tuple(found), {})
-    output.write(now_ns)
+    latest = LatestFindings(now_ns, 10, SECOND_NS, tuple(found), {})
+    output.tick(CAPTURE._replace(findings=latest), now_ns, 2)
     before, after = (json.loads(line) for line in stream.getvalue().splitlines())
     assert before["findings"] is None
     slow, hot = after["findings"]
@@ -140,6 +142,7 @@ def test_a_line_has_the_names_that_its_addresses_have_now():
     windows.add(RowBlock.of_rows([row(client_ip="10.0.0.1", broker_ip="10.0.0.2")]), START_NS)
     known = [NamedAddress("10.0.0.1", "web-1", "web"), NamedAddress("10.0.0.2", until_ns=START_NS)]
     output = RatesWriter(windows, stream, interval_ns=1, names=AddressNames(known))
-    output.write(START_NS)
+    output.add(RowBlock.of_rows([]), START_NS)
+    output.close()
     line = json.loads(stream.getvalue())
     assert line["names"] == {"10.0.0.1": {"name": "web-1", "app": "web", "zone": None}}

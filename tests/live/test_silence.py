@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from kanalyze.live.rate_jsonl import RatesWriter
-from kanalyze.live.run import RatesSink
 from kanalyze.live.silence import BrokerResponses, SilentBroker
 from kanalyze.live.view.alerts import alerts
 from kanalyze.live.window.windows import Windows
@@ -34,11 +33,11 @@ TICK_NS = SECOND_NS // 10
 BROKER = Endpoint("10.0.0.2", 9092)
 
 
-class Looks(RatesSink):
+class Looks(RatesWriter):
     """Notes the alerts at each tick, as the view would show them then."""
 
     def __init__(self, windows: Windows, stream: io.BytesIO) -> None:
-        super().__init__(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS))
+        super().__init__(windows, stream, interval_ns=SECOND_NS)
         self.windows = windows
         self.seen: list[tuple[float, str, str]] = []
 

@@ -17,15 +17,7 @@ from kanalyze.live.metrics import Metrics
 from kanalyze.live.rate_jsonl import RatesWriter
 from kanalyze.live.recorder.files import PcapngWriter, RollingParquet
 from kanalyze.live.recorder.packet_recorder import PacketRecorder
-from kanalyze.live.run import (
-    MetricsSink,
-    PacketRecorderSink,
-    ParquetSink,
-    RatesSink,
-    RowsSink,
-    ViewSink,
-    WriteFailures,
-)
+from kanalyze.live.run import PacketRecorderSink, ParquetSink, RowsSink, WriteFailures
 from kanalyze.live.view.view import ViewController
 from kanalyze.live.window.snapshot import CaptureState
 from kanalyze.live.window.windows import Windows
@@ -33,6 +25,7 @@ from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.filters import RowFilter
+from tests.live.test_run import Clock, Feed, live_run
 from tests.live.view.test_view import FakeTerminal
 from tests.support.captures import path
 from tests.support.packets import Packet, make_batch, segment
@@ -136,8 +129,8 @@ def batch():
 
 
 def test_lines_are_written_each_interval_and_at_the_end():
-    windows, stream = Windows(), io.BytesIO()
-    sink = RatesSink(windows, RatesWriter(windows, stream, interval_ns=SECOND_NS))
+    stream = io.BytesIO()
+    sink = RatesWriter(Windows(), stream, interval_ns=SECOND_NS)
     assert sink.tick(state(), START_NS, 0)
     sink.add(rows(), START_NS)
     assert stream.getvalue() == b""
@@ -153,8 +146,8 @@ def test_lines_are_written_each_interval_and_at_the_end():
 
 
 def test_the_view_shows_rows_and_ends_the_run():
-    windows, terminal = Windows(), FakeTerminal()
-    sink = ViewSink(windows, ViewController(windows, terminal))
+    terminal = FakeTerminal()
+    sink = ViewController(Windows(), terminal)
     sink.add(rows(), START_NS)
     sink.add_packets(batch())
     assert sink.tick(state(), START_NS + SECOND_NS, 0)
@@ -165,18 +158,29 @@ def test_the_view_shows_rows_and_ends_the_run():
     sink.close()
 
 
-def test_the_view_and_the_lines_report_files_that_cannot_be_written(tmp_path: Path):
-    windows, terminal, stream = Windows(), FakeTerminal(), io.BytesIO()
+def test_the_view_the_lines_and_metrics_report_files_that_cannot_be_written(tmp_path: Path):
+    terminal, stream, metrics = FakeTerminal(), io.BytesIO(), Metrics()
+    writer = PcapngWriter(tmp_path / "saved.pcapng")
+    recording = PacketRecorderSink(PacketRecorder(writer, [RowFilter()]), writer, lambda line: None)
     rolling = ParquetSink(RollingParquet(tmp_path), lambda line: None)
-    view = ViewSink(windows, ViewController(windows, terminal), [rolling])
-    lines = RatesSink(Windows(), RatesWriter(windows, stream, interval_ns=SECOND_NS), [rolling])
+    view = ViewController(Windows(), terminal)
+    lines = RatesWriter(Windows(), stream, interval_ns=SECOND_NS)
     rolling.failures.attempt(full, 0)
-    for sink in (view, lines):
-        assert sink.tick(state(), START_NS, 0)
+    clock = Clock()
+    feed = Feed(iter([batch()]), clock, SECOND_NS)
+    live = live_run(feed, [rolling, recording, view, lines, metrics], clock)
+    live.run(Analysis((), source=live.source))
     assert "cannot write rows" in terminal.drawn[-1]
-    lines.close()
-    (problem,) = json.loads(stream.getvalue())["capture"]["problems"]
+    (problem,) = json.loads(stream.getvalue().splitlines()[-1])["capture"]["problems"]
     assert problem.startswith("cannot write rows")
+    text = generate_latest(metrics.registry).decode()
+    failures = {
+        sample.labels["files"]: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "kanalyze_write_failures_total"
+    }
+    assert failures == {"rows": 1, "packets": 0}
 
 
 def test_rows_are_flushed_at_once():
@@ -193,10 +197,9 @@ def test_rows_are_flushed_at_once():
 
 def test_metrics_count_rows_and_the_capture():
     metrics = Metrics()
-    sink = MetricsSink(metrics)
-    sink.add_packets(batch())
-    sink.add_packets(batch())
-    sink.add(rows(), START_NS)
+    metrics.add_packets(batch())
+    metrics.add_packets(batch())
+    metrics.add(rows(), START_NS)
     capture_state = state(
         packets=2,
         dropped_packets=5,
@@ -205,7 +208,7 @@ def test_metrics_count_rows_and_the_capture():
         last_packet_ns=START_NS,
         anomalies={AnomalyKind.LOST_BYTES: 4},
     )
-    assert sink.tick(capture_state, START_NS, 0)
+    assert metrics.tick(capture_state, START_NS, 0)
     text = generate_latest(metrics.registry).decode()
     samples = {
         sample.name: sample.value
@@ -223,29 +226,6 @@ def test_metrics_count_rows_and_the_capture():
         "kanalyze_last_packet_timestamp_seconds": START_NS / SECOND_NS,
         "kanalyze_anomalies_total": 4,
     }
-
-
-def test_metrics_count_write_failures(tmp_path: Path):
-    metrics, writer = Metrics(), PcapngWriter(tmp_path / "saved.pcapng")
-    recording = PacketRecorderSink(PacketRecorder(writer, [RowFilter()]), writer, lambda line: None)
-    rolling = ParquetSink(RollingParquet(tmp_path), lambda line: None)
-    sink = MetricsSink(metrics, [rolling, recording])
-
-    def failures() -> dict[str, float]:
-        sink.tick(state(), START_NS, 0)
-        text = generate_latest(metrics.registry).decode()
-        return {
-            sample.labels["files"]: sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == "kanalyze_write_failures_total"
-        }
-
-    assert failures() == {"rows": 0, "packets": 0}
-    rolling.failures.attempt(full, 0)
-    assert failures() == {"rows": 1, "packets": 0}
-    for file_sink in (rolling, recording):
-        file_sink.close()
 
 
 def test_packets_of_errors_are_saved(tmp_path: Path):

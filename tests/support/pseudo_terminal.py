@@ -30,6 +30,8 @@ NO_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
 
 _SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _HOME = b"\x1b[H"
+_MOST_SCREENS = 120
+"""A view draws two a second: what is not on so many never comes."""
 
 # The terminal that a session leader opens first is the one that ctrl-c comes from. The process that
 # runs the tests may ignore signals, as nohup does and shells for background jobs; children inherit
@@ -117,11 +119,16 @@ class PseudoTerminal:
         return next(filter(is_wanted, self._screens()))
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
-        """Read output until a condition holds."""
+        """Read output until a condition holds.
+
+        It never will once the command has ended, or has drawn many screens, however slowly.
+        """
         end = time.monotonic() + LONG_S
         while not is_so():
-            assert time.monotonic() < end, f"no {what!r} in {self.output[-5000:]!r}"
-            self._read(0.1)
+            has_ended = self.process.poll() is not None
+            is_over = not self._read(0.1) and has_ended
+            is_over |= self.output.count(_HOME) > _MOST_SCREENS or time.monotonic() >= end
+            assert not is_over or is_so(), f"no {what!r} in {self.output[-5000:]!r}"
 
     def interrupt(self) -> None:
         """Interrupt the command, and return when it reacts: an earlier second interrupt is lost."""

@@ -96,6 +96,7 @@ WITH_ANOMALIES = [row(anomalies=kinds) for kinds in (["lost_bytes", "x"], ["malf
         ({"client_id": ["[ab]pp"]}, names("app", "cpp"), "10"),
         ({"client_id": ["*"]}, names("", None), "10"),
         ({"client_id": [""]}, names("", "a"), "10"),
+        ({"principal": ["a*", "b"]}, names("alice", "b", "B", None, column="principal"), "1100"),
         ({"group": ["bill*"]}, names("billing", "bill", "x", None, column="group_id"), "1100"),
         # Addresses, or networks of them.
         ({"client_ip": ["10.0.0.1"]}, names("10.0.0.1", "10.0.0.10", column="client_ip"), "10"),

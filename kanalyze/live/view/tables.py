@@ -273,6 +273,8 @@ _NUMBERS: dict[str, tuple[Callable[[Any, str], int | None], Callable[[int | None
 """By form: what is shown, and how it is written."""
 _RATES = {"rate": "", "rate of bytes": "B", "rate of records": ""}
 """By form: the unit."""
+_ADDRESSES = frozenset(("client_ip", "broker", "broker_ip", "connection", "concerns", "what"))
+"""Fields with addresses, which have names beside them."""
 _MEMBERS = "members"
 _TIME = "time"
 _RECORDS = "rate of records"
@@ -318,6 +320,8 @@ def _column(declared: DeclaredColumn) -> LiveColumn:
         cell = _TEXTS[form]
     else:
         cell = partial(_text_of_value, _TEXTS_OF_VALUES[form], field)
+    if field in _ADDRESSES:
+        return LiveColumn(layout, lambda entry, snapshot: snapshot.named(cell(entry)), cell, style)
     return LiveColumn(layout, lambda entry, _: cell(entry), cell, style)
 
 
@@ -356,79 +360,62 @@ def _lowest_if_null(number: int | None) -> int:
 # -- the requests of a line -----------------------------------------------------------------------
 
 
-def _opened_api(key: tuple[Any, ...]) -> OpenedLine:
-    wire, api_key, api_name, waited, _ = key
-    columns = {"wire": wire, "api_key": api_key, "api_name": api_name, "waited": int(waited)}
-    name = shown(api_name) if api_name or api_key is None else f"key {api_key}"
-    return OpenedLine(f"{name} (waited)" if waited else name, RowChoice(columns))
+_OPENED_COLUMNS = (
+    *("wire", "api_key", "api_name", "waited", "client_id", "client_ip", "group_id"),
+    *("connection", "request_start_ns", "request_packet"),
+)
+"""Fields of lines that are columns of requests."""
+_RECENT = frozenset(("slow", "groups", "lag", "findings"))
+"""Tables of the last minute."""
 
 
-def _opened_client(key: tuple[Any, ...]) -> OpenedLine:
-    client_id, client_ip, _ = key
-    choice = RowChoice({"client_id": client_id, "client_ip": client_ip}, requests_only=True)
-    return OpenedLine(f"{shown(client_id)} from {shown(client_ip)}", choice)
-
-
-def _broker_columns(broker: str) -> dict[str, str | int | None]:
-    ip, _, port = broker.rpartition(":")
-    return {"broker_ip": ip.strip("[]"), "broker_port": int(port)}
-
-
-def _opened_broker(key: tuple[Any, ...]) -> OpenedLine:
-    return OpenedLine(shown(key[0]), RowChoice(_broker_columns(key[0])))
-
-
-def _opened_topic(key: tuple[Any, ...]) -> OpenedLine:
-    topic, topic_id, _ = key
-    name = shown(topic if topic is not None else topic_id)
-    return OpenedLine(name, RowChoice(topic=(topic, topic_id)))
-
-
-def _opened_slow(key: tuple[Any, ...]) -> OpenedLine:
-    columns = dict(zip(("connection", "request_start_ns", "request_packet"), key, strict=True))
-    return OpenedLine(shown(key[0]), RowChoice(columns), is_recent=True)
-
-
-def _opened_group(key: tuple[Any, ...]) -> OpenedLine:
-    return OpenedLine(shown(key[0]), RowChoice({"group_id": key[0]}), is_recent=True)
-
-
-def _opened_error(key: tuple[Any, ...]) -> OpenedLine:
-    api_name, code, name, topic, _ = key
-    error = {"code": code, "name": name, "topic": topic}
-    return OpenedLine(
-        f"{shown(name)} to {shown(api_name)}", RowChoice({"api_name": api_name}, error=error)
+def _opened(declared: DeclaredLiveTable, key: tuple[Any, ...]) -> OpenedLine | None:
+    """Return the requests of a line; None for the line of others, and for a request."""
+    if not declared.key or (declared.key[-1] == "other" and key[-1]):
+        return None
+    if declared.finds:
+        named: dict[str, Any] = {column: bounded_text(str(value)) for column, value in key[1:]}
+    else:
+        named = dict(zip(declared.key, key, strict=True))
+    columns = {name: named[name] for name in _OPENED_COLUMNS if name in named}
+    if "broker" in named:
+        ip, _, port = named["broker"].rpartition(":")
+        columns |= {"broker_ip": ip.strip("[]"), "broker_port": int(port)}
+    topic, error = (named.get("topic"), named.get("topic_id")), _opened_error(declared, named)
+    # A group's requests about offsets name a topic, but not those that move it.
+    has_topic = "topic" in named and declared.name not in ("errors", "lag")
+    choice = RowChoice(
+        columns,
+        topic=topic if has_topic else None,
+        error=error,
+        requests_only=declared.name == "clients",
     )
+    return OpenedLine(_opened_name(declared, key, named), choice, declared.name in _RECENT)
 
 
-def _opened_finding(key: tuple[Any, ...]) -> OpenedLine:
-    name, *items = key
-    concerns = {column: bounded_text(str(value)) for column, value in items}
-    columns: dict[str, str | int | None] = {
-        column: concerns[column]
-        for column in ("client_id", "client_ip", "api_name", "group_id")
-        if column in concerns
-    }
-    if "broker" in concerns:
-        columns |= _broker_columns(concerns["broker"])
-    topic = concerns.get("topic")
-    error = {"name": concerns["error_name"]} if "error_name" in concerns else None
-    choice = RowChoice(columns, topic=None if topic is None else (topic, None), error=error)
-    return OpenedLine(name.replace("_", " "), choice, is_recent=True)
+def _opened_error(declared: DeclaredLiveTable, named: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the fields that an error in an opened request has; None for any request."""
+    if declared.name == "errors":
+        fields = {"code": "error_code", "name": "error_name", "topic": "topic"}
+        return {field: named[name] for field, name in fields.items()}
+    return {"name": named["error_name"]} if "error_name" in named else None
 
 
-_OPENED: dict[str, Callable[[tuple[Any, ...]], OpenedLine]] = {
-    "APIs": _opened_api,
-    "clients": _opened_client,
-    "topics": _opened_topic,
-    "slow": _opened_slow,
-    "groups": _opened_group,
-    "lag": _opened_group,
-    "errors": _opened_error,
-    "brokers": _opened_broker,
-    "findings": _opened_finding,
-}
-"""By table: the requests of the line with a key."""
+def _opened_name(declared: DeclaredLiveTable, key: tuple[Any, ...], named: dict[str, Any]) -> str:
+    match declared.name:
+        case "APIs":
+            is_named = named["api_name"] or named["api_key"] is None
+            name = shown(named["api_name"]) if is_named else f"key {named['api_key']}"
+            return f"{name} (waited)" if named["waited"] else name
+        case "clients":
+            return f"{shown(named['client_id'])} from {shown(named['client_ip'])}"
+        case "errors":
+            return f"{shown(named['error_name'])} to {shown(named['api_name'])}"
+        case "findings":
+            return str(key[0]).replace("_", " ")
+        case "topics" if named["topic"] is None:
+            return shown(named["topic_id"])
+    return shown(key[0])
 
 
 # -- the tables -----------------------------------------------------------------------------------
@@ -454,12 +441,11 @@ def _table(declared: DeclaredLiveTable) -> LiveTable:
 
 
 def _with_others(column: LiveColumn, others: str) -> LiveColumn:
-    cell = column.order
-
-    def text(entry: Any) -> str:
-        return others if entry.other else str(cell(entry))
-
-    return column._replace(cell=lambda entry, _: text(entry), order=text)
+    cell, order = column.cell, column.order
+    return column._replace(
+        cell=lambda entry, snapshot: others if entry.other else cell(entry, snapshot),
+        order=lambda entry: others if entry.other else str(order(entry)),
+    )
 
 
 def _entries(path: Sequence[str], snapshot: Snapshot) -> Sequence[Any]:
@@ -494,13 +480,6 @@ def _key(fields: Sequence[str], entry: Any) -> Hashable:
         for value in values
         for item in (value.items() if isinstance(value, dict) else (value,))
     )
-
-
-def _opened(declared: DeclaredLiveTable, key: tuple[Any, ...]) -> OpenedLine | None:
-    """Return the requests of a line; None for the line of others, and for a request."""
-    if not declared.key or (declared.key[-1] == "other" and key[-1]):
-        return None
-    return _OPENED[declared.name](key)
 
 
 TABLES = tuple(map(_table, LIVE_TABLES))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import re
 import select
 import sys
 import termios
@@ -29,6 +30,7 @@ __all__ = ["Terminal", "can_draw"]
 
 _ESCAPE = "\x1b"
 _NAMES = {
+    _ESCAPE: "escape",
     "\t": "tab",
     "\r": "enter",
     "\n": "enter",
@@ -58,56 +60,41 @@ _SEQUENCES = {
 }
 """Keys by what follows the escape character (ECMA-48 and xterm)."""
 
-_LONGEST = 16
-"""Maximum length of the escape sequence of a key."""
+_KEY = re.compile(r"\x1b[\[O][^@-~\x1b]{0,14}[@-~]?|\x1b|[^\x1b]", re.DOTALL)
+"""A key: an escape sequence, which may be cut short by another one, the escape key, a character."""
+_BEGUN = re.compile(r"\x1b(?:[\[O][^@-~\x1b]{0,13})?$", re.DOTALL)
+"""A sequence that may continue in the next bytes."""
 
 
 class KeyReader:
     """Decodes keys from pieces of bytes, which may end within a key."""
 
-    __slots__ = ("_decoder", "_sequence")
+    __slots__ = ("_begun", "_decoder")
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._sequence = ""
+        self._begun = ""
         """The beginning of an incomplete sequence, with its escape character."""
 
     def feed(self, data: bytes) -> list[str]:
         """Return the complete keys; unknown ones are left out."""
-        keys: list[str] = []
-        for char in self._decoder.decode(data):
-            keys += self._in_sequence(char) if self._sequence else self._first(char)
-        return keys
+        text = self._begun + self._decoder.decode(data)
+        begun = _BEGUN.search(text)
+        self._begun = "" if begun is None else begun[0]
+        texts = _KEY.findall(text[: len(text) - len(self._begun)])
+        return [key for key in map(_key_of, texts) if key is not None]
 
     def flush(self) -> list[str]:
         """Return the escape key if its byte came alone; call this when no more bytes come."""
-        is_escape_key, self._sequence = self._sequence == _ESCAPE, ""
+        is_escape_key, self._begun = self._begun == _ESCAPE, ""
         return ["escape"] if is_escape_key else []
 
-    def _first(self, char: str) -> list[str]:
-        if char == _ESCAPE:
-            self._sequence = char
-            return []
-        key = _NAMES.get(char) or (char if char.isprintable() else None)
-        return [] if key is None else [key]
 
-    def _in_sequence(self, char: str) -> list[str]:
-        if char == _ESCAPE:
-            is_escape_key, self._sequence = self._sequence == _ESCAPE, char
-            return ["escape"] if is_escape_key else []
-        if self._sequence == _ESCAPE and char not in "[O":
-            # The escape key, and another one soon after.
-            self._sequence = ""
-            return ["escape", *self._first(char)]
-        self._sequence += char
-        body = self._sequence[1:]
-        if len(body) == 1:
-            return []
-        if not "@" <= char <= "~" and len(body) < _LONGEST:
-            return []
-        self._sequence = ""
-        key = _SEQUENCES.get(body)
-        return [] if key is None else [key]
+def _key_of(text: str) -> str | None:
+    """Return the name of a key, or its character; None for a key that is not known."""
+    if len(text) > 1:
+        return _SEQUENCES.get(text[1:])
+    return _NAMES.get(text) or (text if text.isprintable() else None)
 
 
 HANGUP = "ctrl-c"

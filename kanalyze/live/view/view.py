@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
+from kanalyze.live.run import Sink
 from kanalyze.live.view.alerts import alerts
 from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_entries, table_lines
 from kanalyze.live.view.view_state import Effect, ViewState
 from kanalyze.live.window.row_measures import RowChoice
 from kanalyze.live.window.snapshot import PIPE, OpenedRows
-from kanalyze.live.window.windows import FilteredWindows
 from kanalyze.queries.findings import Finding
 from kanalyze.render.findings import command_text, confidence_text
 from kanalyze.render.layout import bar_lines, cell_width, padded
@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 
     from kanalyze.live.view.tables import LiveTable
     from kanalyze.live.view.terminal import Terminal
-    from kanalyze.live.window.snapshot import LatestFindings, Snapshot
+    from kanalyze.live.window.snapshot import CaptureState, Snapshot
     from kanalyze.live.window.windows import Windows
     from kanalyze.runtime.monitor import TlsConnections
     from kanalyze.spec.rows.requests import Row
+    from kanalyze.tables.columns.block import RowBlock
+    from kanalyze.tables.names import AddressNames
 
 __all__ = ["ViewController"]
 
@@ -226,7 +228,7 @@ def _span_text(span_ns: int, snapshot: Snapshot) -> str:
 
 def _alerts(snapshot: Snapshot, width: int, most: int) -> list[Line]:
     lines = [
-        Line(padded(alert.text, width).rstrip(), alert.style)
+        Line(padded(snapshot.named(alert.text), width).rstrip(), alert.style)
         for alert in alerts(snapshot.unfiltered or snapshot)
     ]
     if len(lines) > most:
@@ -571,8 +573,8 @@ REFRESH_NS = 500_000_000
 """The view is drawn at this interval, and at once after a key."""
 
 
-class ViewController:
-    """Shows windows on a terminal, which is open already."""
+class ViewController(Sink):
+    """Shows windows on a terminal, which is open already; its user can end the run."""
 
     def __init__(
         self,
@@ -581,10 +583,11 @@ class ViewController:
         *,
         filters: Mapping[str, Any] | None = None,
         zone: Zone = UTC,
+        names: AddressNames | None = None,
     ) -> None:
         """Show ``windows`` at intervals; ``filters`` are the filters of the run.
 
-        Times are those of ``zone``.
+        Times are those of ``zone``; ``names`` stand beside their addresses.
 
         If the windows keep rows, the user can filter them by a pattern and open lines of tables.
         """
@@ -596,26 +599,27 @@ class ViewController:
         self._drawn_size = (0, 0)
         self._filters = filters_text(filters or {})
         self._zone = zone
+        self._names = names
         self._selection: tuple[Any, ...] = ()
         """The selection that the snapshot shows: pattern, opened entry, order."""
-        self._filtered: tuple[str, FilteredWindows] | None = None
-        """The pattern, and sums over the rows that match it."""
-        self.findings: LatestFindings | None = None
-        """The result of the latest search for findings; None before the first."""
+        self._pattern = ""
+        """The pattern by which the windows are filtered."""
 
     @property
     def state(self) -> ViewState:
         """The state of the view, which keys change."""
         return self._state
 
-    def tick(self, now_ns: int, clock_ns: int) -> bool:
+    def add(self, rows: RowBlock, now_ns: int) -> None:
+        """Count rows."""
+        self._windows.add(rows, now_ns)
+
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:
         """Process keys, and draw if it is due; return False if the user quits.
 
-        Call it a few times a second; it does not wait. ``now_ns`` is the time of the packets,
-        ``clock_ns`` that of a monotonic clock. Raises OSError.
+        Call it a few times a second; it does not wait. Raises OSError.
         """
-        if self._filtered is not None:
-            self._filtered[1].follow()
+        self._windows.add_capture(state, now_ns)
         keys = self._terminal.keys()
         size = self._terminal.size
         for key in keys:
@@ -648,20 +652,16 @@ class ViewController:
         snapshot = self._snapshot and (self._snapshot.unfiltered or self._snapshot)
         if snapshot is None or not self._state.paused:
             snapshot = self._windows.snapshot(now_ns)
-            snapshot = snapshot._replace(
-                findings=self.findings, filters=self._filters, zone=self._zone
-            )
+            snapshot = snapshot._replace(filters=self._filters, zone=self._zone, names=self._names)
         return self._opened(self._matching(snapshot))
 
     def _matching(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot of the requests that match the pattern, or of all without a pattern."""
-        rows, pattern = self._windows.recent_rows, self._state.shown_pattern()
-        if not pattern or rows is None:
-            self._filtered = None
-            return snapshot
-        if self._filtered is None or self._filtered[0] != pattern:
-            self._filtered = pattern, FilteredWindows(rows, RowChoice(naming=pattern))
-        return self._filtered[1].snapshot(snapshot)
+        pattern = self._state.shown_pattern()
+        if pattern != self._pattern:
+            self._pattern = pattern
+            self._windows.filter_by(RowChoice(naming=pattern) if pattern else None)
+        return self._windows.filtered(snapshot)
 
     def _opened(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with the requests of the opened entry, if there is one."""

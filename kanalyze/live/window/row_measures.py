@@ -63,6 +63,10 @@ class NamedItems:
 class RowMeasures(NamedItems):
     """Measures of rows, each an array with an entry for each row."""
 
+    client_app: WordArray
+    client_zone: WordArray
+    """By the names of addresses; set where there are some."""
+
     def __init__(self, columns: Mapping[str, ColumnValues]) -> None:
         """Measure rows; ``columns`` need not contain columns that are not used."""
         self._columns = columns

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
+from kanalyze.queries.report_names import named_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import Finding
     from kanalyze.runtime.monitor import InFlight, TlsConnections
     from kanalyze.spec.rows.requests import Row
+    from kanalyze.tables.names import AddressNames
 
 __all__ = [
     "PIPE",
@@ -129,10 +131,14 @@ class CaptureState(NamedTuple):
     :meth:`kanalyze.runtime.monitor.RunMonitor.doubts` returns them. None: not counted."""
     problems: tuple[str, ...] = ()
     """Why files cannot be written now."""
+    write_failures: Mapping[str, int] = {}
+    """Attempts to write files that failed, by what the files contain."""
     tls: TlsConnections | None = None
     """Connections with TLS; None: not counted."""
     silent_brokers: tuple[SilentBroker, ...] = ()
     """Brokers that answer nobody now, those with most requests that wait first."""
+    findings: LatestFindings | None = None
+    """The result of the latest search for findings; None before the first."""
 
 
 class Snapshot(NamedTuple):
@@ -185,12 +191,18 @@ class Snapshot(NamedTuple):
     """The filters of the run, as options of the command line."""
     zone: Zone = UTC
     """The time zone of the times that are shown."""
+    names: AddressNames | None = None
+    """The names of the addresses that are shown."""
     unfiltered: Snapshot | None = None
     """The snapshot of all rows, if this one is of a selection; otherwise None."""
 
     def per_second(self, amount: int) -> float:
         """Return the rate per second of an amount."""
         return amount * _SECOND_NS / self.window_ns
+
+    def named(self, text: str) -> str:
+        """Return an escaped text with the names beside the addresses in it, escaped too."""
+        return text if self.names is None else named_text(text, self.names, self.time_ns)
 
     @property
     def error_share(self) -> float | None:

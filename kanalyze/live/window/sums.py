@@ -10,8 +10,10 @@ exact for small counts and within 0.4 % for large ones (:class:`LatencySketch`).
 
 from __future__ import annotations
 
+import math
 import operator
 from array import array
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -194,30 +196,28 @@ RELATIVE_ERROR = 1 / 256
 """The maximum relative error of a quantile, compared to the value of that rank."""
 
 _SIGNIFICANT_BITS = 8
-_LEADING = 1 << (_SIGNIFICANT_BITS - 1)  # the smallest number of 8 significant bits
-_PENDING_LIMIT = 256
-_NO_BUCKETS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+_PENDING_LIMIT = 2048
+_NOTHING: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 class LatencySketch:
-    """Counts of int64 values by bucket.
+    """Counts of int64 values; beyond :data:`EXACT_LIMIT` values they are rounded.
 
-    Memory: 5 kB for pending values, and 8 bytes for each bucket from the lowest to the highest that
-    occurs, at most 14,592 buckets. That is 1 kB for each power of two that the values span.
+    Memory: 16 kB for values that are not rounded yet, and 16 bytes for each rounded value: 2 kB for
+    each power of two that the values span.
     """
 
-    __slots__ = ("_buckets", "_highest_ns", "_lowest", "_lowest_ns", "_pending", "count")
+    __slots__ = ("_bounds", "_counts", "_pending", "_values", "count")
 
     def __init__(self, values: array[int] | None = None) -> None:
         """Begin with ``values`` (type code ``q``), an array that is used from now on."""
-        # All values, up to EXACT_LIMIT; beyond, the values that are not in a bucket yet.
         self._pending = array("q") if values is None else values
+        """All values, up to EXACT_LIMIT; beyond, those that are not rounded yet."""
         self.count = len(self._pending)
-        self._lowest = 0
-        # The numbers of values in bucket _lowest, in the next one, and so on.
-        self._buckets = _NO_BUCKETS
-        # Bounds of the values in buckets.
-        self._lowest_ns, self._highest_ns = _INT64_MAX, _INT64_MIN
+        self._values = self._counts = _NOTHING
+        """Rounded values, each once, ascending; and how many of each there are."""
+        self._bounds = _INT64_MAX, _INT64_MIN
+        """The lowest and the highest of the values that were rounded."""
 
     def add(self, values: Iterable[int]) -> None:
         """Add values."""
@@ -225,91 +225,67 @@ class LatencySketch:
         self._pending.extend(values)
         self.count += len(self._pending) - before
         if self.count > EXACT_LIMIT and len(self._pending) > _PENDING_LIMIT:
-            self._count_pending()
+            self._round_pending()
 
     def merge(self, other: LatencySketch) -> None:
         """Add the values of another sketch; associative and commutative."""
-        if len(other._buckets):
+        if len(other._values):
             self.count += other.count - len(other._pending)
-            self._lowest_ns = min(self._lowest_ns, other._lowest_ns)
-            self._highest_ns = max(self._highest_ns, other._highest_ns)
-            self._count(other._lowest, other._buckets)
+            self._count(other._values, other._counts, *other._bounds)
         self.add(other._pending)
 
     def quantile(self, q: float) -> int | None:
         """Return the value of rank ``max(1, ceil(q * count))``; None without values.
 
         ``q`` is from 0 to 1, and counts as its shortest decimal (0.07 is 7/100). Up to
-        ``EXACT_LIMIT`` values the result is exact. Beyond, it is the middle of the bucket of that
-        rank, clipped to minimum and maximum.
+        ``EXACT_LIMIT`` values the result is exact; beyond it is rounded, but within the lowest and
+        the highest value.
         """
         if not self.count:
             return None
         rank = max(1, _ceiling_of_share(q, self.count))
         if self.count <= EXACT_LIMIT:
             return sorted(self._pending)[rank - 1]
-        self._count_pending()
-        if rank >= self.count:
-            return self._highest_ns
-        bucket = self._lowest + int(np.searchsorted(np.cumsum(self._buckets), rank))
-        return min(max(_middle_of(bucket), self._lowest_ns), self._highest_ns)
+        self._round_pending()
+        value = int(self._values[np.searchsorted(np.cumsum(self._counts), rank)])
+        lowest, highest = self._bounds
+        return highest if rank >= self.count else min(max(value, lowest), highest)
 
-    def _count_pending(self) -> None:
-        if not self._pending:
-            return
-        values = np.frombuffer(self._pending, dtype=np.int64)
-        self._lowest_ns = min(self._lowest_ns, int(values.min()))
-        self._highest_ns = max(self._highest_ns, int(values.max()))
-        buckets = _buckets_of(values)
-        lowest = int(buckets.min())
-        self._count(lowest, np.bincount(buckets - lowest))
-        self._pending = array("q")
+    def _round_pending(self) -> None:
+        if self._pending:
+            values = np.frombuffer(self._pending, dtype=np.int64)
+            bounds = int(values.min()), int(values.max())
+            self._count(_rounded(values), np.ones_like(values), *bounds)
+            self._pending = array("q")
 
-    def _count(self, lowest: int, counts: NDArray[np.int64]) -> None:
-        """Add to the counts of the buckets from ``lowest`` on."""
-        end = lowest + len(counts)
-        bucket_end = self._lowest + len(self._buckets)
-        if not len(self._buckets):
-            self._lowest, self._buckets = lowest, np.zeros(len(counts), dtype=np.int64)
-        elif lowest < self._lowest or end > bucket_end:
-            before = max(self._lowest - lowest, 0)
-            self._buckets = np.pad(self._buckets, (before, max(end - bucket_end, 0)))
-            self._lowest -= before
-        self._buckets[lowest - self._lowest : end - self._lowest] += counts
+    def _count(
+        self, values: NDArray[np.int64], counts: NDArray[np.int64], lowest: int, highest: int
+    ) -> None:
+        """Add to the counts of rounded values."""
+        self._bounds = min(lowest, self._bounds[0]), max(highest, self._bounds[1])
+        self._values, places = np.unique(np.append(self._values, values), return_inverse=True)
+        weights = np.append(self._counts, counts)
+        self._counts = np.bincount(places, weights=weights).astype(np.int64)
 
 
 def _ceiling_of_share(share: float, count: int) -> int:
     """Return ``ceil(share * count)`` for the shortest decimal of ``share``, from 0 to 1."""
-    digits, _, exponent = str(share).partition("e")
-    integer, _, decimals = digits.partition(".")
-    denominator: int = 10 ** (len(decimals) - int(exponent or 0))
-    return -(-int(integer + decimals) * count // denominator)
+    return math.ceil(Fraction(str(share)) * count)
 
 
-def _buckets_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bucket of each value; a higher value never has a lower bucket.
+def _rounded(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return values rounded to 8 significant bits: to the middle of those with the same bits.
 
-    A value from 0 to 255 is its own bucket. A higher value with exponent ``e`` (the number of bits
-    after its leading 8) and leading bits ``m`` (128 to 255) is in bucket ``128 * e + m``. The
-    bucket of a negative value is ``~b``, where ``b`` is the bucket of its complement.
+    A negative value is rounded as its complement is.
     """
     size = np.where(values < 0, ~values, values)
     # frexp of a number above 2**53 may round up to the next power of two: the exponent is then 1
     # too high.
     bits = np.frexp(size.astype(np.float64))[1].astype(np.int64)
     exponent: NDArray[np.int64] = np.maximum(bits - _SIGNIFICANT_BITS, 0)
-    exponent -= (exponent > 0) & ((size >> exponent) < _LEADING)
-    bucket: NDArray[np.int64] = _LEADING * exponent + (size >> exponent)
-    return np.where(values < 0, ~bucket, bucket)
-
-
-def _middle_of(bucket: int) -> int:
-    """Return the middle of the values of a bucket, rounded down."""
-    if bucket < 0:
-        return ~_middle_of(~bucket)
-    exponent = max(bucket // _LEADING - 1, 0)
-    leading = bucket - _LEADING * exponent
-    return (leading << exponent) + ((1 << exponent) - 1) // 2
+    exponent -= (exponent > 0) & (size >> exponent < 1 << (_SIGNIFICANT_BITS - 1))
+    middle = (size >> exponent << exponent) + (((1 << exponent) - 1) >> 1)
+    return np.where(values < 0, ~middle, middle)
 
 
 Key: TypeAlias = tuple[str | int | None, ...]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = ["FilteredWindows", "Windows"]
+__all__ = ["Windows"]
 
 MAX_ROWS = 100_000
 MAX_BYTES = 64 << 20
@@ -51,8 +51,6 @@ _EARLIEST_NS = -(2**63)
 class RecentBlock(NamedTuple):
     """Rows of one step of time."""
 
-    serial: int
-    """A number that rises with each block."""
     step: int
     block: RowBlock
     size_bytes: int
@@ -61,39 +59,31 @@ class RecentBlock(NamedTuple):
 class RecentRows:
     """The latest rows, the oldest first."""
 
-    def __init__(self, steps: int, step_ns: int) -> None:
+    def __init__(self, steps: int) -> None:
         """Keep the rows of ``steps`` steps."""
         self._steps = steps
-        self.step_ns = step_ns
-        self._blocks: deque[RecentBlock] = deque()
-        self._rows = self._bytes = self._serial = self._newest = 0
-        self.begun = 0
-        """Number of times that all rows were discarded."""
+        self.blocks: deque[RecentBlock] = deque()
+        """The rows, the oldest first."""
+        self._rows = self._bytes = self._newest = 0
         self.first_step = 0
         """The first step without dropped rows."""
 
     def add(self, step: int, block: RowBlock) -> None:
         """Add the rows of a step."""
-        self._serial += 1
         self._newest = max(step, self._newest)
-        self._blocks.append(RecentBlock(self._serial, step, block, _bytes_of(block)))
+        self.blocks.append(RecentBlock(step, block, _bytes_of(block)))
         self._rows += len(block)
-        self._bytes += self._blocks[-1].size_bytes
+        self._bytes += self.blocks[-1].size_bytes
         while self._is_too_much():
-            old = self._blocks.popleft()
+            old = self.blocks.popleft()
             self.first_step = max(self.first_step, old.step + 1)
             self._rows -= len(old.block)
             self._bytes -= old.size_bytes
 
     def begin(self) -> None:
         """Drop all rows; steps may be earlier ones."""
-        self._blocks.clear()
+        self.blocks.clear()
         self._rows = self._bytes = self._newest = self.first_step = 0
-        self.begun += 1
-
-    def after(self, serial: int) -> Iterator[RecentBlock]:
-        """Yield the blocks that were added after the one with this number; 0 for all."""
-        return (block for block in self._blocks if block.serial > serial)
 
     def find(
         self,
@@ -110,7 +100,7 @@ class RecentRows:
         """
         best_rows: list[tuple[int, int, int, RowBlock]] = []
         count = 0
-        for number, stored in enumerate(self._blocks):
+        for number, stored in enumerate(self.blocks):
             times, latencies = _times_and_latencies(stored.block)
             indices = np.flatnonzero(chosen(stored.block) & (times >= since_ns))
             count += len(indices)
@@ -123,7 +113,7 @@ class RecentRows:
         return [block.take([index]).rows()[0] for _, _, index, block in best_rows[:most]], count
 
     def _is_too_much(self) -> bool:
-        blocks = self._blocks
+        blocks = self.blocks
         if len(blocks) < 2:  # the latest block is never dropped
             return False
         is_old = blocks[0].step <= self._newest - self._steps
@@ -328,7 +318,10 @@ class Windows:
         self.recent_rows: RecentRows | None = None
         """The rows of the last minute, as far as the memory limit allows; None if not kept."""
         if keeps_rows:
-            self.recent_rows = RecentRows(_RECENT_STEPS * self._recent_step, self._step_ns)
+            self.recent_rows = RecentRows(_RECENT_STEPS * self._recent_step)
+        self._chosen: Callable[[RowBlock], NDArray[np.bool_]] | None = None
+        self._filtered: tuple[int, Windows] | None = None
+        """The first step, and windows over the rows of this step and later ones that are chosen."""
         self._clear_buffer()
 
     def add(self, block: RowBlock, now_ns: int) -> None:
@@ -409,8 +402,54 @@ class Windows:
             history=tuple(totals.amounts for totals in history),
             p99_history=tuple(totals.p99_ns for totals in history),
             slowest=tuple(recent.slowest.to_list()),
+            findings=None if self._capture is None else self._capture.findings,
             **tables,
         )
+
+    def filter_by(self, chosen: Callable[[RowBlock], NDArray[np.bool_]] | None) -> None:
+        """Also sum up the kept rows that are chosen, and those that come, apart; None: no longer.
+
+        ``chosen`` returns for each row of a block whether it is.
+        """
+        self._chosen, self._filtered = chosen, None
+        rows = self.recent_rows
+        if chosen is None or rows is None:
+            return
+        # If some rows of a step were dropped, its sums would be too low, so it is left out.
+        self._filtered = rows.first_step, Windows()
+        blocks = [block for block in rows.blocks if block.step >= rows.first_step]
+        if blocks:
+            self._filtered[1].tick(min(block.step for block in blocks) * self._step_ns)
+        for step, block, _ in blocks:
+            self._add_filtered(step, block)
+
+    def filtered(self, unfiltered: Snapshot) -> Snapshot:
+        """Return a snapshot of the chosen rows; the same one if they are not summed up apart.
+
+        Its time and the state of the capture are those of ``unfiltered``, that of all rows.
+        """
+        if self._filtered is None:
+            return unfiltered
+        first_step, windows = self._filtered
+        followed_ns = max(unfiltered.time_ns - first_step * self._step_ns, self._step_ns)
+        return windows.snapshot(unfiltered.time_ns)._replace(
+            window_ns=min(unfiltered.window_ns, followed_ns),
+            packets=unfiltered.packets,
+            wire_bytes=unfiltered.wire_bytes,
+            dropped_packets=unfiltered.dropped_packets,
+            idle_ns=unfiltered.idle_ns,
+            capture=unfiltered.capture,
+            findings=unfiltered.findings,
+            filters=unfiltered.filters,
+            zone=unfiltered.zone,
+            names=unfiltered.names,
+            unfiltered=unfiltered,
+        )
+
+    def _add_filtered(self, step: int, block: RowBlock) -> None:
+        if self._filtered is not None and self._chosen is not None and step >= self._filtered[0]:
+            chosen = block.take(np.flatnonzero(self._chosen(block)).tolist())
+            self._filtered[1].add(chosen, step * self._step_ns)
 
     def _history(self) -> Iterator[_Totals]:
         """Yield the totals of the last steps, the oldest first."""
@@ -432,6 +471,7 @@ class Windows:
         self._window.begin(number)
         self._past.clear()
         self._recent.begin(number // self._recent_step)
+        self.filter_by(self._chosen)
 
     def _clear_buffer(self) -> None:
         self._buffered_blocks: list[RowBlock] = []
@@ -464,6 +504,7 @@ class Windows:
         recent.slowest.add(rows, block)
         if self.recent_rows is not None:
             self.recent_rows.add(number, block)
+            self._add_filtered(number, block)
         self._rows += len(block)
 
     def _numbers(self, block: RowBlock) -> NDArray[np.int64]:
@@ -489,61 +530,6 @@ class Windows:
         for step in self._recent.items():
             recent.merge(step)
         return window, recent
-
-
-class FilteredWindows:
-    """Windows over the kept rows of other windows that a condition selects.
-
-    The sums begin with the rows that are already kept, and new rows are added as they come.
-    """
-
-    def __init__(self, rows: RecentRows, chosen: Callable[[RowBlock], NDArray[np.bool_]]) -> None:
-        """Sum up ``rows``; ``chosen`` returns for each row of a block whether it is selected."""
-        self._rows = rows
-        self._chosen = chosen
-        self._serial = self._begun = self._first_step = 0
-        self._begin()
-
-    def follow(self) -> None:
-        """Add the rows since the last call; call this before the oldest rows are dropped."""
-        if self._begun != self._rows.begun:
-            self._begin()
-        for serial, step, block, _ in self._rows.after(self._serial):
-            self._serial = serial
-            if step >= self._first_step:
-                numbers = np.flatnonzero(self._chosen(block)).tolist()
-                self._windows.add(block.take(numbers), step * self._rows.step_ns)
-
-    def snapshot(self, unfiltered: Snapshot) -> Snapshot:
-        """Return a snapshot of the selected rows.
-
-        Its time and the state of the capture are those of ``unfiltered``, that of all rows.
-        """
-        self.follow()
-        filtered = self._windows.snapshot(unfiltered.time_ns)
-        rows = self._rows
-        followed_ns = max(unfiltered.time_ns - self._first_step * rows.step_ns, rows.step_ns)
-        return filtered._replace(
-            window_ns=min(unfiltered.window_ns, followed_ns),
-            packets=unfiltered.packets,
-            wire_bytes=unfiltered.wire_bytes,
-            dropped_packets=unfiltered.dropped_packets,
-            idle_ns=unfiltered.idle_ns,
-            capture=unfiltered.capture,
-            findings=unfiltered.findings,
-            filters=unfiltered.filters,
-            zone=unfiltered.zone,
-            unfiltered=unfiltered,
-        )
-
-    def _begin(self) -> None:
-        self._windows = Windows()
-        self._begun, self._serial = self._rows.begun, 0
-        # If some rows of a step were dropped, its sums would be too low, so it is left out.
-        self._first_step = self._rows.first_step
-        steps = [block.step for block in self._rows.after(0) if block.step >= self._first_step]
-        if steps:
-            self._windows.tick(min(steps) * self._rows.step_ns)
 
 
 class _TimeRing(Generic[T]):

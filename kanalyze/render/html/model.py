@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
 from kanalyze.common.zones import UTC
 from kanalyze.model.tcp import Endpoint
-from kanalyze.render.html.tables import table_specs
+from kanalyze.render.html.tables import TABLES, table_specs
 from kanalyze.render.missing import failed_names
 from kanalyze.render.units import (
     MISSING,
@@ -128,7 +129,6 @@ def model_of(
         ),
         "exact": cube["exact"],
         "slowest": [_slow(line) for line in cube["slowest"]],
-        "tls": [_tls(line) for line in report["tls"]],
         **{
             name: [make(line) for line in report[name][:_MOST_LINES]]
             for name, make in _WHOLE.items()
@@ -147,7 +147,7 @@ def _missing_tables(report: Mapping[str, Any]) -> dict[str, str]:
     """Return what to say in place of the lines of tables whose query failed, by table."""
     failed = [
         *(table for name in failed_names(report, "page") for table in _MADE_BY.get(name, ())),
-        *(name for name in failed_names(report, "table") if name in ("tls", *_WHOLE)),
+        *(name for name in failed_names(report, "table") if name in _WHOLE),
     ]
     return dict.fromkeys(failed, "not known: a query failed")
 
@@ -235,20 +235,8 @@ def _slow(line: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tls(line: Mapping[str, Any]) -> dict[str, Any]:
-    counts = ("connections", "decrypted", "failed", "resumed", "mutual", "estimated_requests")
-    return {
-        **{name: line[name] for name in (*counts, "client_bytes", "broker_bytes")},
-        "broker": shown(line["broker"]),
-        "version": shown(line["tls_version"]),
-        "suite": shown(line["tls_cipher_suite"]),
-        "handshake_p50": line["handshake_p50_ns"],
-        "estimated_response_p50": line["estimated_response_time_p50_ns"],
-    }
-
-
-_MOST_LINES = 100
-"""Lines of a table that is not summed up anew for a selection."""
+_MOST_LINES = 500
+"""Lines of a table that is not summed up anew for a selection: as many as the page shows."""
 
 
 def _flow(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,29 +252,19 @@ def _flow(line: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _lag(line: Mapping[str, Any]) -> dict[str, Any]:
-    counts = ("partitions", "assigned", "unknown", "lag", "highest_lag", "lag_ns")
+def _whole_line(name: str, line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line of a table of the whole capture, by the fields of the table's columns."""
+    makes: dict[str, Callable[[Any], Any]] = {"text": shown, "time": _us}
     return {
-        **{name: line[name] for name in counts},
-        "group": shown(line["group_id"]),
-        "topic": shown(line["topic"]),
-        "last": _us(line["last_time_ns"]),
+        column.field: makes.get(column.kind, lambda value: value)(line[column.field])
+        for column in _TABLES[name].columns
     }
 
 
-def _change(line: Mapping[str, Any]) -> dict[str, Any]:
-    texts = ("principal", "client_id", "action", "resource_type", "resource", "setting")
-    return {
-        **{name: shown(line[name]) for name in (*texts, "before", "value", "refused")},
-        "at": _us(line["time_ns"]),
-        "packet": line["request_packet"],
-    }
-
-
+_TABLES = {table.name: table for table in TABLES}
 _WHOLE: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "flows": _flow,
-    "lag": _lag,
-    "changes": _change,
+    **{name: partial(_whole_line, name) for name in ("tls", "lag", "changes")},
 }
 """The tables of the report that are of the whole capture, whatever is selected."""
 

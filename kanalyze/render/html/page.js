@@ -67,7 +67,7 @@
   };
   const two = (number) => String(number).padStart(2, "0");
   const durationText = (ns) => {
-    if (ns === null) return MISSING;
+    if (!ns) return ns === null ? MISSING : "0 s";
     if (ns < 0) return `-${durationText(-ns)}`;
     for (const [unit, size] of [["ns", 1], ["\u00b5s", 1e3], ["ms", 1e6]]) {
       if (three(ns / size) < 1000) return `${digits(ns / size)} ${unit}`;

@@ -258,19 +258,20 @@ TABLES = (
         "estimated by the times of encrypted records.",
         (
             PageColumn("broker", "text", "broker"),
-            PageColumn("version", "text", "version"),
-            PageColumn("cipher suite", "text", "suite"),
+            PageColumn("version", "text", "tls_version"),
+            PageColumn("cipher suite", "text", "tls_cipher_suite"),
             PageColumn("connections", "count", "connections"),
             PageColumn("decrypted", "count", "decrypted"),
             PageColumn("failed", "failed", "failed"),
             PageColumn("resumed", "count", "resumed"),
             PageColumn("mutual", "count", "mutual", is_optional=True),
-            PageColumn("handshake p50", "ns", "handshake_p50"),
+            PageColumn("handshake p50", "ns", "handshake_p50_ns"),
             PageColumn("sent", "bytes", "client_bytes"),
             PageColumn("received", "bytes", "broker_bytes"),
             PageColumn("requests (est.)", "count", "estimated_requests", is_optional=True),
             PageColumn(
-                "response time p50 (est.)", "ns", "estimated_response_p50", is_optional=True
+                *("response time p50 (est.)", "ns", "estimated_response_time_p50_ns"),
+                is_optional=True,
             ),
         ),
         "connections",
@@ -282,7 +283,7 @@ TABLES = (
         "At the end of the capture, whatever is selected: records that were written and not "
         "committed, and how long ago the log grew beyond the committed offset.",
         (
-            PageColumn("group", "text", "group"),
+            PageColumn("group", "text", "group_id"),
             PageColumn("topic", "text", "topic"),
             PageColumn("partitions", "count", "partitions"),
             PageColumn("assigned", "count", "assigned"),
@@ -290,7 +291,7 @@ TABLES = (
             PageColumn("lag", "count", "lag"),
             PageColumn("highest", "count", "highest_lag"),
             PageColumn("behind", "ns", "lag_ns"),
-            PageColumn("as of", "time", "last"),
+            PageColumn("as of", "time", "last_time_ns"),
         ),
         "lag",
         is_optional=True,
@@ -314,7 +315,7 @@ TABLES = (
         "What clients asked brokers to create, change or delete in the whole capture, whatever is "
         "selected. What it was before is known if the capture has the change before.",
         (
-            PageColumn("at", "time", "at"),
+            PageColumn("at", "time", "time_ns"),
             PageColumn("user", "text", "principal", is_optional=True),
             PageColumn("client", "text", "client_id"),
             PageColumn("action", "text", "action"),
@@ -324,9 +325,9 @@ TABLES = (
             PageColumn("before", "text", "before", is_optional=True),
             PageColumn("to", "text", "value", is_optional=True),
             PageColumn("refused", "text", "refused", is_optional=True),
-            PageColumn("packet", "count", "packet"),
+            PageColumn("packet", "count", "request_packet"),
         ),
-        "at",
+        "time_ns",
         is_optional=True,
     ),
 )

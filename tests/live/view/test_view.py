@@ -18,11 +18,13 @@ from kanalyze.live.view.tables import TABLES
 from kanalyze.live.view.view import REFRESH_NS, ViewController, filters_text, render, view_of
 from kanalyze.live.view.view_state import ViewState
 from kanalyze.live.window.snapshot import LatestFindings, OpenedRows
+from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import Finding, kind_of_finding
-from kanalyze.runtime.monitor import InFlight, TlsConnections
+from kanalyze.runtime.monitor import InFlight, InFlightRequest, TlsConnections
 from kanalyze.tables.columns.block import RowBlock
-from tests.live.snapshots import HOSTILE, hostile, lossy, nothing, usual, usual_windows
+from kanalyze.tables.names import AddressNames, NamedAddress
+from tests.live.snapshots import CAPTURE, HOSTILE, hostile, lossy, nothing, usual, usual_windows
 from tests.live.view.test_view_state import KEYS, after
 from tests.support.golden import assert_golden
 from tests.support.rows import failed, partition, plain_traffic, row
@@ -46,51 +48,67 @@ def started():
     windows, end_ns = usual_windows()
     terminal = FakeTerminal()
     view = ViewController(windows, terminal)
-    assert view.tick(end_ns, 0)
+    assert view.tick(CAPTURE, end_ns, 0)
     return view, terminal, end_ns
 
 
 def test_the_view_is_drawn_at_once_and_then_at_each_interval():
     view, terminal, end_ns = started()
     for clock_ns in range(0, REFRESH_NS, REFRESH_NS // 5):
-        assert view.tick(end_ns, clock_ns)
+        assert view.tick(CAPTURE, end_ns, clock_ns)
     assert len(terminal.drawn) == 1
-    assert view.tick(end_ns, REFRESH_NS)
+    assert view.tick(CAPTURE, end_ns, REFRESH_NS)
     assert len(terminal.drawn) == 2
 
 
 def test_keys_and_a_new_size_redraw_the_view_at_once():
     view, terminal, end_ns = started()
     terminal.pressed = ["2"]
-    assert view.tick(end_ns, 1)
+    assert view.tick(CAPTURE, end_ns, 1)
     assert len(terminal.drawn) == 2
     assert view.state.table == 1
     terminal.size = (60, 15)
-    assert view.tick(end_ns, 2)
+    assert view.tick(CAPTURE, end_ns, 2)
     assert len(terminal.drawn[2].split("\n")) == 15
     terminal.pressed = ["1", "p", "c"]
-    assert view.tick(end_ns, 3)
+    assert view.tick(CAPTURE, end_ns, 3)
     assert terminal.drawn[3].startswith("PAUSED")
     assert "nothing yet" in terminal.drawn[3]
     terminal.pressed = ["2", "q", "3"]
-    assert not view.tick(end_ns, 4)
+    assert not view.tick(CAPTURE, end_ns, 4)
     assert view.state.table == 1
 
 
 def test_keys_that_come_together_are_processed_one_by_one():
     view, terminal, end_ns = started()
     terminal.pressed = ["2", *["down"] * 200, "up"]
-    assert view.tick(end_ns, 1)
+    assert view.tick(CAPTURE, end_ns, 1)
     last = view.state.index
     terminal.pressed = ["end"]
-    assert view.tick(end_ns, 2)
+    assert view.tick(CAPTURE, end_ns, 2)
     assert view.state.index == last + 1
+
+
+def test_names_stand_beside_addresses_in_every_table_and_alert():
+    windows, end_ns = usual_windows(keeps_rows=True)
+    terminal = FakeTerminal()
+    terminal.size = (200, 50)
+    known = [NamedAddress("10.0.0.0/8", f"shop{HOSTILE}"), NamedAddress("10.0.0.2", "kafka-1")]
+    view = ViewController(windows, terminal, names=AddressNames(known))
+    oldest = InFlightRequest(0, 0, "Produce", "c", Endpoint("10.1.1.1", 7), Endpoint("10.0.0.2", 9))
+    state = CAPTURE._replace(in_flight=InFlight(1, (oldest,)))
+    for key, expected in (("2", "shop"), ("7", "kafka-1 (10.0.0.2:"), ("4", "kafka-1 (10.0.0.2:")):
+        terminal.pressed = [key]
+        assert view.tick(state, end_ns, int(key))
+        assert expected in terminal.drawn[-1]
+        assert "to kafka-1 (10.0.0.2:9)" in terminal.drawn[-1]
+        assert "\x1b" not in terminal.drawn[-1]
 
 
 def test_drawing_continues_after_the_clock_of_packets_jumps():
     view, terminal, end_ns = started()
     for interval, jump_s in enumerate([3600, -7200, 10**6, -(10**9)], start=1):
-        assert view.tick(end_ns + jump_s * 1_000_000_000, interval * REFRESH_NS)
+        assert view.tick(CAPTURE, end_ns + jump_s * 1_000_000_000, interval * REFRESH_NS)
     assert len(terminal.drawn) == 5
 
 
@@ -103,10 +121,10 @@ def started_with_rows():
 
 def test_a_pattern_filters_the_figures_and_the_charts():
     windows, view, terminal, end_ns = started_with_rows()
-    view.tick(end_ns, 0)
+    view.tick(CAPTURE, end_ns, 0)
     unfiltered = terminal.drawn[-1].split("\n")
     terminal.pressed = ["/", *"client-3", "enter"]
-    view.tick(end_ns, 1)
+    view.tick(CAPTURE, end_ns, 1)
     filtered = terminal.drawn[-1].split("\n")
     assert filtered[0] == unfiltered[0]
     requests = [float(lines[1].split()[1].removesuffix("/s")) for lines in (unfiltered, filtered)]
@@ -115,19 +133,19 @@ def test_a_pattern_filters_the_figures_and_the_charts():
     assert requests[1] < requests[0] / 2
     assert filtered[3] != unfiltered[3]  # a chart
     terminal.pressed = ["escape"]
-    view.tick(end_ns, 2)
+    view.tick(CAPTURE, end_ns, 2)
     assert terminal.drawn[-1].split("\n") == unfiltered
 
 
 def test_a_line_opens_the_requests_that_it_counts():
     windows, view, terminal, end_ns = started_with_rows()
-    view.tick(end_ns, 0)
+    view.tick(CAPTURE, end_ns, 0)
     terminal.pressed = ["2", "down", "enter"]
-    view.tick(end_ns, 1)
+    view.tick(CAPTURE, end_ns, 1)
     client = windows.snapshot(end_ns).clients[0]
     assert f"from {client.client_ip}: {client.requests:,} requests in 10 s" in terminal.drawn[-1]
     terminal.pressed = ["down", "enter"]
-    view.tick(end_ns, REFRESH_NS + 1)
+    view.tick(CAPTURE, end_ns, REFRESH_NS + 1)
     assert view.state.request is not None
     assert view.state.request.client_id == client.client_id
     assert "request_start_ns" in terminal.drawn[-1]
@@ -135,17 +153,17 @@ def test_a_line_opens_the_requests_that_it_counts():
 
 def test_a_paused_view_of_opened_requests_does_not_change():
     windows, view, terminal, end_ns = started_with_rows()
-    view.tick(end_ns, 0)
+    view.tick(CAPTURE, end_ns, 0)
     terminal.pressed = ["2", "down", "enter", "p"]
-    view.tick(end_ns, 1)
-    view.tick(end_ns, REFRESH_NS)
+    view.tick(CAPTURE, end_ns, 1)
+    view.tick(CAPTURE, end_ns, REFRESH_NS)
     before = terminal.drawn[-1]
     later_ns = end_ns + 5_000_000_000
     windows.add(RowBlock.of_rows(plain_traffic(50)), later_ns)
-    view.tick(later_ns, 2 * REFRESH_NS)
+    view.tick(CAPTURE, later_ns, 2 * REFRESH_NS)
     assert terminal.drawn[-1] == before
     terminal.pressed = ["p"]
-    view.tick(later_ns, 2 * REFRESH_NS + 1)
+    view.tick(CAPTURE, later_ns, 2 * REFRESH_NS + 1)
     assert terminal.drawn[-1] != before
 
 

@@ -182,11 +182,11 @@ def test_merged_sketches_are_independent_of_the_other():
     assert figures(two) == figures(sketch_of([3]))
 
 
-def test_memory_is_bounded_by_the_number_of_buckets():
+def test_memory_is_bounded_by_the_number_of_rounded_values():
     sketch = LatencySketch()
     for exponent in range(63):
         sketch.add([(1 << exponent) + step * (1 << exponent) // 300 for step in range(300)])
-    assert len(sketch._buckets) + len(sketch._pending) < 56 * 128 + 1025
+    assert len(sketch._values) + len(sketch._pending) < 56 * 128 + 2049
 
 
 TABLES = (*WINDOW_TABLES.values(), *RECENT_TABLES.values())

@@ -21,7 +21,6 @@ from kanalyze.live.window.sums import EXACT_LIMIT, RELATIVE_ERROR
 from kanalyze.live.window.windows import (
     HISTORY_STEPS,
     MAX_SLOWEST,
-    FilteredWindows,
     RecentRows,
     SlowestRows,
     Windows,
@@ -69,7 +68,7 @@ def packets_found(
 
 
 def filled() -> RecentRows:
-    kept = RecentRows(60, SECOND_NS)
+    kept = RecentRows(60)
     kept.begin()
     for step, numbers in enumerate([(1, 2), (5, 3), (4,)]):
         kept.add(step, block(*numbers, client_id=f"c{step}"))
@@ -82,7 +81,7 @@ def test_the_latest_or_the_slowest_come_first():
     assert packets_found(filled(), slowest=True, most=2) == [1, 2]
     assert packets_found(filled(), most=2) == [5, 4]
     assert filled().find(ALL_ROWS, since_ns=0, most=2, slowest=True)[1] == 5
-    kept = RecentRows(60, SECOND_NS)
+    kept = RecentRows(60)
     kept.add(1, RowBlock.of_rows([row(latency_ns=None, request_packet=7), row(request_packet=8)]))
     assert packets_found(kept, slowest=True) == [8, 7]
 
@@ -93,7 +92,7 @@ def test_rows_are_selected_by_condition_and_by_time():
 
 
 def test_rows_of_old_steps_are_dropped():
-    kept = RecentRows(2, SECOND_NS)
+    kept = RecentRows(2)
     kept.begin()
     for step in range(5):
         kept.add(step, block(step))
@@ -104,7 +103,7 @@ def test_rows_of_old_steps_are_dropped():
 @pytest.mark.parametrize(("name", "limit"), [("MAX_ROWS", 5), ("MAX_BYTES", 40_000)])
 def test_memory_is_bounded(monkeypatch, name, limit):
     monkeypatch.setattr(windows_module, name, limit)
-    kept = RecentRows(60, SECOND_NS)
+    kept = RecentRows(60)
     kept.begin()
     for number in range(50):
         kept.add(number, block(number, client_id=f"{number}" + "x" * 5000))
@@ -208,7 +207,7 @@ def figures_of_chosen_rows(windows: Windows, end_ns: int):
     """Return the figures of windows to which only the selected rows were added."""
     chosen_windows = Windows()
     chosen_windows.tick(START_NS)
-    for kept in windows.recent_rows.after(0):
+    for kept in windows.recent_rows.blocks:
         numbers = [n for n, is_chosen in enumerate(ONE_CLIENT(kept.block)) if is_chosen]
         chosen_windows.add(kept.block.take(numbers), kept.step * SECOND_NS)
     return figures(chosen_windows.snapshot(end_ns))
@@ -218,11 +217,11 @@ def test_sums_are_those_of_the_matching_rows_as_more_rows_come():
     windows = started()
     add_traffic(range(5), windows)
     windows.snapshot(START_NS + 5 * SECOND_NS - 1)
-    filtered = FilteredWindows(windows.recent_rows, ONE_CLIENT)
+    windows.filter_by(ONE_CLIENT)
     for seconds in (5, 12):
         add_traffic(range(5, seconds), windows)
         whole = windows.snapshot(START_NS + seconds * SECOND_NS - 1)
-        snapshot = filtered.snapshot(whole)
+        snapshot = windows.filtered(whole)
         assert 0 < snapshot.traffic.requests < whole.traffic.requests
         assert {client.client_id for client in snapshot.clients} == {"client-3"}
         assert figures(snapshot) == figures_of_chosen_rows(windows, whole.time_ns)
@@ -234,7 +233,8 @@ def test_counts_of_the_capture_are_not_filtered():
     end_ns = START_NS + 2 * SECOND_NS
     windows.add_capture(CaptureState("eth0", 500, 60_000, 7, 3, SECOND_NS), end_ns)
     whole = windows.snapshot(end_ns)
-    snapshot = FilteredWindows(windows.recent_rows, ONE_CLIENT).snapshot(whole)
+    windows.filter_by(ONE_CLIENT)
+    snapshot = windows.filtered(whole)
     assert (snapshot.packets, snapshot.wire_bytes, snapshot.dropped_packets) == (500, 60_000, 7)
     assert (snapshot.capture, snapshot.idle_ns, snapshot.unfiltered) == (
         whole.capture,
@@ -248,7 +248,8 @@ def test_a_step_with_dropped_rows_is_left_out(monkeypatch):
     windows = started()
     add_traffic(range(6), windows)
     whole = windows.snapshot(START_NS + 6 * SECOND_NS - 1)
-    snapshot = FilteredWindows(windows.recent_rows, RowChoice()).snapshot(whole)
+    windows.filter_by(RowChoice())
+    snapshot = windows.filtered(whole)
     seconds = snapshot.window_ns / SECOND_NS
     assert seconds < whole.window_ns / SECOND_NS
     per_second = whole.traffic.requests / (whole.window_ns / SECOND_NS)
@@ -259,10 +260,10 @@ def test_clearing_the_windows_clears_the_filtered_sums():
     windows = started()
     add_traffic(range(3), windows)
     whole = windows.snapshot(START_NS + 3 * SECOND_NS)
-    filtered = FilteredWindows(windows.recent_rows, ONE_CLIENT)
-    assert filtered.snapshot(whole).traffic.requests
+    windows.filter_by(ONE_CLIENT)
+    assert windows.filtered(whole).traffic.requests
     windows.clear()
-    assert filtered.snapshot(windows.snapshot(START_NS + 3 * SECOND_NS)).traffic.requests == 0
+    assert windows.filtered(windows.snapshot(START_NS + 3 * SECOND_NS)).traffic.requests == 0
 
 
 def row_at(second: float, **changes):
