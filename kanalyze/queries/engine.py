@@ -67,9 +67,9 @@ class QueryEngine(Protocol):
         """The names of the tables, without views."""
 
     def answer(
-        self, query: Query, parameters: Mapping[str, object], most: int | None = None
+        self, query: Query, parameters: Mapping[str, object], worst: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return the rows of a query's result: the first ``most`` of them, or all if it is None.
+        """Return the rows of a query's result, or only the ``worst``, those of the most ``weight``.
 
         ``parameters`` may have more names than the query. Raises QueryError if the query fails.
         """

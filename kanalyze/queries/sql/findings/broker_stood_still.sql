@@ -62,7 +62,6 @@ waiting AS (
         requests.client_id,
         requests.client_ip,
         requests.request_start_ns,
-        requests.request_packet,
         requests.response_start_ns,
         requests.retransmitted_packets,
         concat(requests.connection, ' ', requests.connection_number) AS connection_key,
@@ -100,8 +99,7 @@ stood AS (
         count(*) FILTER (WHERE is_at_once) AS at_once,
         count(DISTINCT connection_key) AS connections,
         sum(retransmitted_packets) AS retransmitted,
-        min(request_start_ns) AS first_time_ns,
-        min(request_packet) AS first_packet
+        min(request_start_ns) AS first_time_ns
     FROM waiting
     GROUP BY broker_ip, broker_port, from_ns, until_ns
     HAVING
@@ -116,9 +114,7 @@ affected AS (
         waiting.broker_ip,
         waiting.broker_port,
         count(DISTINCT concat(client_ip, ' ', client_id)) AS clients,
-        array_to_string(
-            list_sort(list(DISTINCT client_id) FILTER (WHERE client_id IS NOT NULL)), ', '
-        ) AS names
+        names_text(client_id) AS names
     FROM waiting
     JOIN stood USING (broker_ip, broker_port, from_ns)
     GROUP BY waiting.broker_ip, waiting.broker_port
@@ -176,15 +172,14 @@ SELECT
     told.broker_port,
     concat(
         'no response for ', in_s(max(until_ns - from_ns)), ' s',
-        CASE WHEN count(*) > 1 THEN concat(', the longest of ', count(*), ' times') ELSE '' END,
+        CASE WHEN count(*) > 1 THEN concat(', the longest of ', count(*), ' times') END,
         '; ', number_text(sum(requests), 'request'), ' on ', number_text(max(connections), 'connection'),
         ' of ', max(affected.clients), ' of its ', number_text(max(everybody.clients), 'client'),
-        CASE WHEN max(affected.clients) <= 5 AND max(names) <> '' THEN concat(' (', max(names), ')') ELSE '' END,
+        CASE WHEN max(affected.clients) <= 5 AND max(names) <> '' THEN concat(' (', max(names), ')') END,
         ' waited, ', sum(at_once), ' answered within 1 s then; ',
         number_text(coalesce(sum(retransmitted), 0), 'retransmission'), ' meanwhile',
         CASE
             WHEN max(together.ports) <> '' THEN concat('; port ', max(together.ports), ' of that address too')
-            ELSE ''
         END,
         CASE
             WHEN coalesce(max(together.others), 0) = 0 THEN ''
@@ -197,8 +192,7 @@ SELECT
     -- rows: flatten(list(told.request_ids)) AS request_ids,
     max(affected.clients) * sum(until_ns - from_ns) / 1e9 AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(until_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(until_ns) AS last_time_ns
 FROM told
 JOIN affected
     ON told.broker_ip = affected.broker_ip AND told.broker_port = affected.broker_port
@@ -207,4 +201,3 @@ JOIN everybody
 LEFT JOIN together
     ON told.broker_ip = together.broker_ip AND told.broker_port = together.broker_port
 GROUP BY told.broker_ip, told.broker_port
-ORDER BY weight DESC, broker_ip, broker_port

@@ -14,8 +14,7 @@ WITH lost AS (
         sum(client_payload_bytes) + sum(broker_payload_bytes) AS captured_bytes,
         count(*) AS connections,
         min(start_ns) AS first_time_ns,
-        max(end_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
+        max(end_ns) AS last_time_ns
     FROM connections
     WHERE
         (client_lost_bytes > 0 OR broker_lost_bytes > 0)
@@ -30,25 +29,21 @@ dropped AS (
 SELECT
     concat(
         CASE
-            WHEN bytes = 0 THEN ''
-            ELSE concat(
-                bytes, ' B missing from ', number_text(connections, 'connection'), '; ', captured_bytes,
-                ' B were captured'
-            )
+            WHEN bytes > 0
+                THEN concat(
+                    bytes, ' B missing from ', number_text(connections, 'connection'), '; ', captured_bytes,
+                    ' B were captured'
+                )
         END,
-        CASE WHEN bytes > 0 AND packets > 0 THEN '; ' ELSE '' END,
+        CASE WHEN bytes > 0 AND packets > 0 THEN '; ' END,
         CASE
-            WHEN packets = 0 THEN ''
-            ELSE concat(
-                number_text(packets, 'packet'),
-                ' dropped by the capturing program'
-            )
+            WHEN packets > 0
+                THEN concat(number_text(packets, 'packet'), ' dropped by the capturing program')
         END
     ) AS what,
     bytes + packets AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM lost
 CROSS JOIN dropped
 WHERE bytes >= $least_bytes OR packets >= $least_packets

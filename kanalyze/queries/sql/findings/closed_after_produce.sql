@@ -30,7 +30,6 @@ sent AS (
         requests.connection_number,
         connections.start_ns,
         connections.closed_ns,
-        connections.first_packet,
         requests.request_end_ns = last_sent.last_ns
         AND connections.closed_by = 'broker'
         AND connections.closed_ns - requests.request_end_ns
@@ -64,12 +63,10 @@ SELECT
     -- rows: list(concat(connection, ' ', connection_number)) FILTER (WHERE is_cut) AS connection_keys,
     count(*) FILTER (WHERE is_cut) AS weight,
     min(CASE WHEN is_cut THEN start_ns END) AS first_time_ns,
-    max(CASE WHEN is_cut THEN start_ns END) AS last_time_ns,
-    min(CASE WHEN is_cut THEN first_packet END) AS first_packet
+    max(CASE WHEN is_cut THEN start_ns END) AS last_time_ns
 FROM sent
 GROUP BY client_id, client_ip, broker_ip, broker_port
 HAVING
     count(*) FILTER (WHERE is_cut) >= $least_connections
     -- A broker that stops closes all connections at once; this client comes again.
     AND max(CASE WHEN is_cut THEN start_ns END) > min(CASE WHEN is_cut THEN closed_ns END)
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port

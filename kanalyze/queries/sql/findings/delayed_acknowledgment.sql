@@ -16,7 +16,6 @@ WITH sent AS (
         requests.client_id,
         requests.client_ip,
         requests.request_start_ns,
-        requests.request_packet,
         requests.request_end_ns - requests.request_start_ns AS sending_ns,
         -- Lost packets are also sent again after 200 ms.
         coalesce(connections.client_retransmitted_packets, 0) = 0
@@ -50,11 +49,9 @@ SELECT
     -- rows: list(request_id) FILTER (WHERE is_late) AS request_ids,
     count(*) FILTER (WHERE is_late) AS weight,
     min(request_start_ns) FILTER (WHERE is_late) AS first_time_ns,
-    max(request_start_ns) FILTER (WHERE is_late) AS last_time_ns,
-    min(request_packet) FILTER (WHERE is_late) AS first_packet
+    max(request_start_ns) FILTER (WHERE is_late) AS last_time_ns
 FROM judged
 GROUP BY client_id, client_ip
 HAVING
     count(*) FILTER (WHERE is_late) >= $least_requests
     AND count(*) FILTER (WHERE is_late) >= $least_share * count(*)
-ORDER BY weight DESC, client_id NULLS LAST, client_ip

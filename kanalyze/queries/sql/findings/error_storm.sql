@@ -20,8 +20,7 @@ WITH refused AS (
         min(topic) AS topic,
         max(topic) AS last_topic,
         min(request_start_ns) AS request_start_ns,
-        min(response_start_ns) AS response_start_ns,
-        min(request_packet) AS request_packet
+        min(response_start_ns) AS response_start_ns
     FROM errors
     WHERE error_code NOT IN (
         -- These are said by findings of their own.
@@ -75,8 +74,7 @@ SELECT
     -- rows: list(spaced.request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM spaced
 JOIN sent
     ON spaced.client_id IS NOT DISTINCT FROM sent.client_id
@@ -91,4 +89,3 @@ HAVING
     AND count(*) >= $least_requests
     * count(*) FILTER (WHERE coalesce(since_last_ns, 10000000000) >= 10000000000)
     AND max(response_start_ns) - min(response_start_ns) >= $least_span_s * 1000000000
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, client_ip

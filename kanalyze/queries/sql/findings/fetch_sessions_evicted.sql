@@ -19,8 +19,7 @@ fetches AS (
         client_id,
         concat(connection, ' ', connection_number) AS fetcher,
         error_code IS NOT DISTINCT FROM 70 AS is_lost,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM requests
     WHERE api_name = 'Fetch'
 )
@@ -38,7 +37,6 @@ SELECT
     count(*) FILTER (WHERE is_lost) AS weight,
     min(request_start_ns) FILTER (WHERE is_lost) AS first_time_ns,
     max(request_start_ns) FILTER (WHERE is_lost) AS last_time_ns,
-    min(request_packet) FILTER (WHERE is_lost) AS first_packet,
     'FETCH_SESSION_ID_NOT_FOUND' AS error_name,
     'Fetch' AS api_name
 FROM fetches
@@ -47,4 +45,3 @@ GROUP BY broker_ip, broker_port
 HAVING
     count(*) FILTER (WHERE is_lost) >= $least_answers
     AND count(*) FILTER (WHERE is_lost) * 1000000000.0 >= $least_per_s * max(capture_ns)
-ORDER BY weight DESC, broker_ip, broker_port

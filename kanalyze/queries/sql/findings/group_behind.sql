@@ -25,8 +25,7 @@ WITH committed AS (
         topic,
         "partition",
         base_offset AS next_offset,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM partitions
     WHERE
         api_name IN ('OffsetCommit', 'TxnOffsetCommit')
@@ -47,8 +46,7 @@ of_partitions AS (
         max(next_offset) AS last_offset,
         -- rows: list(request_id) AS request_ids,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_commit_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_commit_ns
     FROM committed
     GROUP BY group_id, topic, "partition"
 ),
@@ -117,10 +115,8 @@ SELECT
     -- rows: list_distinct(flatten(list(request_ids))) AS request_ids,
     sum(growth) AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(last_time_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(last_time_ns) AS last_time_ns
 FROM judged
 WHERE growth > 0
 GROUP BY group_id, topic
 HAVING sum(growth) >= $least_records AND sum(growth) >= $least_share * sum(written)
-ORDER BY weight DESC, group_id, topic

@@ -68,7 +68,6 @@ of_idle AS (
             CASE
                 WHEN round(min(silence_s) * 10) / 10 < round(max(silence_s) * 10) / 10
                     THEN concat(round(min(silence_s) * 10) / 10, ' to ')
-                ELSE ''
             END,
             round(max(silence_s) * 10) / 10, ' s without packets'
         ) AS what,
@@ -179,13 +178,12 @@ of_forgotten AS (
         broker_port,
         concat(
             number_text(count(*), 'connection'),
-            CASE WHEN count(DISTINCT client_id) > 1 THEN concat(' of ', count(DISTINCT client_id), ' clients') ELSE '' END,
+            CASE WHEN count(DISTINCT client_id) > 1 THEN concat(' of ', count(DISTINCT client_id), ' clients') END,
             ' reset by the other end at the next request (',
-            array_to_string(list_sort(list(DISTINCT api_name)), ', '), ') after ',
+            names_text(api_name), ') after ',
             CASE
                 WHEN in_s(min(forgotten.silence_ns)) < in_s(max(forgotten.silence_ns))
                     THEN concat(in_s(min(forgotten.silence_ns)), ' to ')
-                ELSE ''
             END,
             in_s(max(forgotten.silence_ns)), ' s of silence',
             CASE
@@ -194,7 +192,6 @@ of_forgotten AS (
                         '; the longest silence before an answer was ',
                         in_s(max(survived.silence_ns)), ' s'
                     )
-                ELSE ''
             END
         ) AS what,
         -- rows: list(concat(forgotten.connection, ' ', forgotten.connection_number)) AS connection_keys,
@@ -216,4 +213,3 @@ of_forgotten AS (
 SELECT * FROM of_idle
 UNION ALL
 SELECT * FROM of_forgotten
-ORDER BY weight DESC, client_id NULLS LAST, broker_ip, broker_port, what

@@ -27,7 +27,6 @@ signs AS (
         -- rows: requests.request_id,
         requests.error_code,
         requests.request_start_ns,
-        requests.request_packet,
         requests.request_start_ns - max(coalesce(requests.response_start_ns, requests.request_end_ns)) OVER (
             PARTITION BY requests.group_id, requests.member_id
             ORDER BY requests.request_start_ns, requests.request_id
@@ -75,14 +74,11 @@ SELECT
         CASE
             WHEN count(*) FILTER (WHERE error_code = 25) > 0
                 THEN concat('; ', count(*) FILTER (WHERE error_code = 25), ' times it was no longer a member')
-            ELSE ''
         END
     ) AS what,
     -- rows: list(request_id) AS request_ids,
     max(gap_ns / session_ms) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM late
 GROUP BY group_id, client_id
-ORDER BY weight DESC, group_id, client_id NULLS LAST

@@ -32,8 +32,7 @@ WITH messages AS (
         response_bytes,
         response_send_ns,
         CAST(coalesce(broker_network_ns, 0) AS DOUBLE) + coalesce(client_network_ns, 0) AS round_trip_ns,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM requests
     WHERE
         (request_bytes >= $least_bytes OR response_bytes >= $least_bytes)
@@ -79,8 +78,7 @@ sent AS (
             OR sending_ns
             >= 2 * floor(ln(bytes / 14480.0) / ln(2) + 1) * round_trip_ns
         ) AS is_slow,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM directions
     WHERE bytes >= $least_bytes AND sending_ns IS NOT NULL
 ),
@@ -136,9 +134,7 @@ narrow AS (
         min(broker_ip) AS broker_ip,
         min(broker_port) AS broker_port,
         array_to_string(list_sort(list(DISTINCT CAST(broker_port AS VARCHAR))), ', ') AS ports,
-        array_to_string(
-            list_sort(list(DISTINCT client_id) FILTER (WHERE client_id IS NOT NULL)), ', '
-        ) AS names,
+        names_text(client_id) AS names,
         -- rows: list(request_id) AS request_ids,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY bytes) AS bytes,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY sending_ns) AS sending_ns,
@@ -146,8 +142,7 @@ narrow AS (
         percentile_disc(0.5) WITHIN GROUP (ORDER BY ns_per_byte) AS usual,
         percentile_disc(0.75) WITHIN GROUP (ORDER BY ns_per_byte) AS slowest,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM judged
     WHERE is_narrow AND is_slow
     GROUP BY sender, sender_ip
@@ -171,28 +166,25 @@ SELECT
             ELSE concat('others send ', round(1e6 / of_all.ns_per_byte), ' kB/s')
         END,
         CASE
-            WHEN ways = 1 THEN ''
-            ELSE concat(
-                '; to ', narrow_ways, ' of ', ways,
-                CASE WHEN sender = 'client' THEN ' brokers' ELSE ' clients' END
-            )
+            WHEN ways > 1
+                THEN concat(
+                    '; to ', narrow_ways, ' of ', ways,
+                    CASE WHEN sender = 'client' THEN ' brokers' ELSE ' clients' END
+                )
         END,
         CASE
             WHEN at_other_times > 0
                 THEN concat('; ', at_other_times, ' before or afterwards were sent more quickly')
-            ELSE ''
         END,
         CASE
             WHEN client_ids > 1 AND sender = 'client' THEN concat('; of ', names)
             WHEN sender = 'broker' AND ports LIKE '%,%' THEN concat('; ports ', ports)
-            ELSE ''
         END
     ) AS what,
     -- rows: request_ids,
     usual AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM narrow
 JOIN of_senders USING (sender, sender_ip)
 CROSS JOIN of_all
@@ -205,4 +197,3 @@ WHERE
         (senders > 1 AND usual >= $least_ratio * of_all.ns_per_byte)
         OR 1e6 / usual <= $most_kb_per_s_alone
     )
-ORDER BY weight DESC, sender, sender_ip

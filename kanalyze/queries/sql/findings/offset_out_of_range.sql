@@ -15,8 +15,7 @@ WITH missed AS (
         topic,
         "partition",
         request_start_ns,
-        response_start_ns,
-        request_packet
+        response_start_ns
     FROM errors
     WHERE error_code = 1 AND api_name = 'Fetch'
 ),
@@ -112,17 +111,14 @@ SELECT
                     '; it commits offset ', max(CASE WHEN is_beyond THEN committed END),
                     ', beyond the end at ', max(CASE WHEN is_beyond THEN last_end END)
                 )
-            ELSE ''
         END
     ) AS what,
     -- rows: list(DISTINCT request_id) AS request_ids,
     count(DISTINCT request_id) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM judged
 LEFT JOIN sent
     ON judged.client_id IS NOT DISTINCT FROM sent.client_id AND judged.client_ip = sent.client_ip
 GROUP BY judged.client_id, judged.client_ip, judged.topic
 HAVING count(DISTINCT request_id) >= $least_requests
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, topic NULLS LAST

@@ -30,8 +30,7 @@ WITH answered AS (
             retransmission_wait_ns > 0
             OR greatest(request_send_ns, response_send_ns) >= $least_sending_ms * 1000000
         ) AS is_resent,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM requests
     WHERE
         request_start_ns IS NOT NULL
@@ -145,15 +144,13 @@ SELECT
                     CASE WHEN blamed.partners = 1 THEN '' ELSE 'es' END
                 )
             WHEN 'client' THEN concat(', to ', blamed.affected, ' of ', number_text(blamed.partners, 'broker'))
-            ELSE ''
         END,
         '; of all other requests ', round(1000.0 * blamed.others_share) / 10, ' %'
     ) AS what,
     -- rows: list(answered.request_id) AS request_ids,
     count(*) AS weight,
     min(answered.request_start_ns) AS first_time_ns,
-    max(answered.request_start_ns) AS last_time_ns,
-    min(answered.request_packet) AS first_packet
+    max(answered.request_start_ns) AS last_time_ns
 FROM blamed
 JOIN answered
     ON (blamed.client_ip IS NULL OR blamed.client_ip = answered.client_ip)
@@ -166,4 +163,3 @@ GROUP BY
     blamed.blamed, blamed.client_ip, blamed.broker_ip, blamed.broker_port, blamed.requests,
     blamed.affected, blamed.partners, blamed.others_share
 HAVING count(DISTINCT answered.request_start_ns // 1000000000) >= $least_seconds
-ORDER BY weight DESC, client_ip NULLS LAST, broker_ip NULLS LAST, broker_port

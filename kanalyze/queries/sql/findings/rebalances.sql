@@ -60,7 +60,6 @@ rounds AS (
         round,
         bool_or(is_classic) AS is_classic,
         min(request_start_ns) AS first_time_ns,
-        min(request_packet) AS first_packet,
         max(response_end_ns) AS last_time_ns,
         -- The capture may have only a heartbeat of a round.
         CASE
@@ -91,8 +90,7 @@ of_groups AS (
         -- The first round of a group is none that anybody has to explain.
         coalesce(
             min(CASE WHEN place > 1 THEN first_time_ns END), min(first_time_ns)
-        ) AS began_ns,
-        coalesce(min(CASE WHEN place > 1 THEN first_packet END), min(first_packet)) AS first_packet
+        ) AS began_ns
     FROM placed
     GROUP BY group_id
     HAVING count(*) > $least_rounds OR max(took_ns) >= $longest_round_s * 1000000000
@@ -164,7 +162,7 @@ caused AS (
         group_id,
         concat(
             count(DISTINCT round), ' as members ', change, ' (',
-            array_to_string(list_sort(list(DISTINCT client_id)), ', '), ')'
+            names_text(client_id), ')'
         ) AS cause
     FROM explained
     GROUP BY group_id, change
@@ -213,30 +211,26 @@ SELECT
     concat(
         number_text(of_groups.again, 'round'), ' after the first in ',
         in_s(of_groups.last_time_ns - of_groups.first_time_ns), ' s',
-        CASE WHEN causes.causes IS NULL THEN '' ELSE concat(': ', causes.causes) END,
+        ': ' || causes.causes,
         CASE
-            WHEN unexplained.rounds IS NULL THEN ''
-            ELSE concat(
-                CASE WHEN causes.causes IS NULL THEN ': ' ELSE '; ' END,
-                unexplained.rounds,
-                CASE
-                    WHEN of_connect.group_id IS NULL
-                        THEN ' with the same members and topics, so new partitions, or a member that joined again'
-                    ELSE ' with the same workers, so other connectors or tasks'
-                END
-            )
+            WHEN unexplained.rounds IS NOT NULL
+                THEN concat(
+                    CASE WHEN causes.causes IS NULL THEN ': ' ELSE '; ' END,
+                    unexplained.rounds,
+                    CASE
+                        WHEN of_connect.group_id IS NULL
+                            THEN ' with the same members and topics, so new partitions, or a member that joined again'
+                        ELSE ' with the same workers, so other connectors or tasks'
+                    END
+                )
         END,
-        CASE
-            WHEN of_groups.longest_ns IS NULL THEN ''
-            ELSE concat('; the longest took ', in_s(of_groups.longest_ns), ' s')
-        END,
-        CASE WHEN reasons.reasons IS NULL THEN '' ELSE concat('; clients say: ', reasons.reasons) END
+        '; the longest took ' || in_s(of_groups.longest_ns) || ' s',
+        '; clients say: ' || reasons.reasons
     ) AS what,
     -- rows: (SELECT list(DISTINCT request_id) FROM groups WHERE groups.group_id = of_groups.group_id AND event IN ('join', 'sync', 'leave') AND groups.request_start_ns BETWEEN of_groups.began_ns AND of_groups.last_time_ns) AS request_ids,
     of_groups.again AS weight,
     of_groups.began_ns AS first_time_ns,
-    of_groups.last_time_ns,
-    of_groups.first_packet
+    of_groups.last_time_ns
 FROM of_groups
 LEFT JOIN causes ON of_groups.group_id = causes.group_id
 LEFT JOIN unexplained ON of_groups.group_id = unexplained.group_id
@@ -247,4 +241,3 @@ WHERE
     of_connect.group_id IS NULL
     OR explained_rounds.rounds >= $least_rounds
     OR of_groups.longest_ns >= $longest_round_s * 1000000000
-ORDER BY weight DESC, of_groups.group_id

@@ -16,7 +16,6 @@ WITH refused AS (
         broker_ip,
         broker_port,
         request_start_ns,
-        request_packet,
         'broker' AS closed_by,
         true AS is_answered,
         concat(connection, ' ', connection_number) AS closed_connection,
@@ -33,7 +32,6 @@ WITH refused AS (
         without_answer.broker_ip,
         without_answer.broker_port,
         without_answer.request_start_ns,
-        without_answer.request_packet,
         without_answer.closed_by,
         false AS is_answered,
         concat(without_answer.connection, ' ', without_answer.connection_number) AS closed_connection,
@@ -66,7 +64,7 @@ SELECT
     broker_port,
     concat(
         number_text(count(*), 'request'), ' refused: ',
-        array_to_string(list_sort(list(DISTINCT version)), ', '),
+        names_text(version),
         -- Each announcement once.
         array_to_string(list_sort(list(DISTINCT announced)), ''),
         CASE
@@ -96,9 +94,7 @@ SELECT
     -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM refused
 GROUP BY client_id, client_ip, broker_ip, broker_port
 HAVING count(*) >= $least_requests
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port

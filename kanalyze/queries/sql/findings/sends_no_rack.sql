@@ -18,8 +18,7 @@ WITH by_rack AS (
         sum(record_bytes) AS bytes,
         -- rows: list(DISTINCT request_id) AS request_ids,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM rack_reads
     WHERE rack_id = '' AND has_near_replica
     GROUP BY client_id, broker_rack
@@ -32,8 +31,7 @@ lost AS (
         list_sort(list(broker_rack)) AS racks,
         -- rows: flatten(list(request_ids)) AS request_ids,
         min(first_time_ns) AS first_time_ns,
-        max(last_time_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
+        max(last_time_ns) AS last_time_ns
     FROM by_rack
     GROUP BY client_id
 )
@@ -53,9 +51,7 @@ SELECT
     bytes AS weight,
     first_time_ns,
     last_time_ns,
-    first_packet,
     'Fetch' AS api_name
 FROM lost
 CROSS JOIN time_extent
 WHERE bytes * 86400e3 >= $least_mb_a_day * (last_ns - first_ns)
-ORDER BY weight DESC, client_id NULLS LAST

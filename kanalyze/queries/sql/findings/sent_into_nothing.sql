@@ -38,7 +38,6 @@ spoken AS (
         status,
         request_start_ns,
         request_end_ns,
-        request_packet,
         CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000 AS max_wait_ns,
         last_ns,
         retransmitted,
@@ -66,7 +65,6 @@ lost AS (
         broker_ip,
         broker_port,
         request_start_ns,
-        request_packet,
         CASE
             WHEN request_start_ns < before_ns THEN 0
             ELSE request_start_ns - before_ns
@@ -99,8 +97,7 @@ of_connections AS (
         max(silence_ns) AS silence_ns,
         max(retransmitted) AS retransmitted,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM lost
     GROUP BY connection, connection_number, client_id, api_name, broker_ip, broker_port
 )
@@ -112,16 +109,11 @@ SELECT
     concat(
         sum(requests), ' without an answer within ', in_s(max(waited_ns)),
         ' s, with ', number_text(sum(retransmitted), 'retransmission'),
-        CASE
-            WHEN max(silence_ns) IS NULL THEN ''
-            ELSE concat('; before, the connection was idle for ', in_s(max(silence_ns)), ' s')
-        END
+        '; before, the connection was idle for ' || in_s(max(silence_ns)) || ' s'
     ) AS what,
     -- rows: flatten(list(request_ids)) AS request_ids,
     sum(requests) AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(last_time_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(last_time_ns) AS last_time_ns
 FROM of_connections
 GROUP BY client_id, api_name, broker_ip, broker_port
-ORDER BY weight DESC, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port

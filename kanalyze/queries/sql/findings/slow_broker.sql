@@ -37,8 +37,7 @@ WITH times AS (
             )
         END AS time_ns,
         -- rows: request_id,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM measured
     WHERE
         work_latency_ns IS NOT NULL
@@ -119,13 +118,12 @@ SELECT
         count(*), ' of ', slow.requests, ' requests took more than ',
         in_ms(slow.others_p99_ns), ' ms, within which 99 % are answered by other brokers; its own 99 % within ',
         in_ms(slow.p99_ns), ' ms',
-        CASE WHEN slow.asker = 'replica' THEN '; these are fetches of other brokers' ELSE '' END
+        CASE WHEN slow.asker = 'replica' THEN '; these are fetches of other brokers' END
     ) AS what,
     -- rows: list(times.request_id) AS request_ids,
     slow.p99_ns / 1e6 AS weight,
     min(times.request_start_ns) AS first_time_ns,
-    max(times.request_start_ns) AS last_time_ns,
-    min(times.request_packet) AS first_packet
+    max(times.request_start_ns) AS last_time_ns
 FROM slow
 JOIN times
     ON slow.api_name = times.api_name
@@ -145,4 +143,3 @@ HAVING
     count(*) >= $least_slow
     AND count(*) >= $least_share * slow.requests
     AND count(DISTINCT times.request_start_ns // 1000000000) >= $least_seconds
-ORDER BY weight DESC, slow.broker_ip, slow.broker_port, slow.api_name NULLS LAST

@@ -25,7 +25,6 @@ WITH fetches AS (
         broker_port,
         record_bytes,
         request_start_ns,
-        request_packet,
         lead(request_start_ns) OVER (
             PARTITION BY connection, connection_number ORDER BY request_start_ns
         ) - response_end_ns AS until_next_ns
@@ -161,7 +160,6 @@ SELECT
                 in_ms(writes.waiting_ns), ' ms at the median',
                 CASE
                     WHEN writes.others > 0 THEN concat(', with acks=1 ', in_ms(writes.others_ns), ' ms')
-                    ELSE ''
                 END
             )
         END
@@ -169,8 +167,7 @@ SELECT
     -- rows: list(copied.request_id) AS request_ids,
     slow.median_ns / 1e6 AS weight,
     min(copied.request_start_ns) AS first_time_ns,
-    max(copied.request_start_ns) AS last_time_ns,
-    min(copied.request_packet) AS first_packet
+    max(copied.request_start_ns) AS last_time_ns
 FROM slow
 JOIN copied USING (follower, client_ip)
 JOIN slow_spans
@@ -182,4 +179,3 @@ LEFT JOIN writes USING (follower, client_ip)
 GROUP BY
     copied.client_ip, slow.follower, slow.fetches, slow.limit_ns, slow.median_ns,
     slow.others_median_ns, writes.waiting, writes.others, writes.waiting_ns, writes.others_ns
-ORDER BY weight DESC, copied.client_ip, slow.follower

@@ -18,8 +18,7 @@ WITH sent AS (
         avg(record_count) AS records_each,
         count(*) FILTER (WHERE codec = 'none') AS uncompressed,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM partitions
     WHERE api_name = 'Produce' AND record_bytes > 0 AND request_start_ns IS NOT NULL
     GROUP BY client_id
@@ -35,11 +34,9 @@ SELECT
     requests AS weight,
     first_time_ns,
     last_time_ns,
-    first_packet,
     'Produce' AS api_name
 FROM sent
 WHERE
     bytes_each <= $largest_bytes
     AND last_time_ns - first_time_ns >= 1000000000
     AND requests * 1000000000.0 >= $least_per_s * (last_time_ns - first_time_ns)
-ORDER BY weight DESC, client_id NULLS LAST

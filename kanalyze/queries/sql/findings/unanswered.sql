@@ -143,6 +143,9 @@ judged AS (
     LEFT JOIN meanwhile ON long_waiting.request_id = meanwhile.request_id
 )
 SELECT
+    -- Of as many requests, a broker that answers nobody comes first, then what began first.
+    cause,
+    min(request_start_ns) AS first_time_ns,
     client_id,
     api_name,
     broker_ip,
@@ -152,7 +155,6 @@ SELECT
         CASE
             WHEN in_s(min(waited_ns)) < in_s(max(waited_ns))
                 THEN concat(in_s(min(waited_ns)), ' to ')
-            ELSE ''
         END,
         in_s(max(waited_ns)), ' s',
         CASE
@@ -162,12 +164,10 @@ SELECT
                     ' on the connection ', CASE WHEN max(answered_later) = 1 THEN 'was' ELSE 'were' END,
                     ' answered'
                 )
-            ELSE ''
         END,
         CASE
             WHEN sum(behind) > 0
                 THEN concat(', and ', number_text(sum(behind), 'request'), ' behind')
-            ELSE ''
         END,
         '; then ',
         CASE
@@ -183,7 +183,6 @@ SELECT
         CASE
             WHEN count(response_start_ns) > 0
                 THEN concat(', and ', number_text(count(response_start_ns), 'answer'), ' came too late')
-            ELSE ''
         END,
         CASE
             WHEN cause = 'waits alone'
@@ -195,7 +194,6 @@ SELECT
                             THEN ': a write with acks=all waits for replicas'
                         WHEN bool_or(api_name IN ('OffsetCommit', 'TxnOffsetCommit'))
                             THEN ': a commit waits for replicas'
-                        ELSE ''
                     END
                 )
             WHEN cause = 'nobody'
@@ -211,18 +209,12 @@ SELECT
                     CASE
                         WHEN max(client_retransmitted_packets) = 0
                             THEN '; its TCP acknowledged them: its process hangs, not its machine or the network'
-                        ELSE ''
                     END
                 )
-            ELSE ''
         END
     ) AS what,
     -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
-    min(request_start_ns) AS first_time_ns,
-    max(closed_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(closed_ns) AS last_time_ns
 FROM judged
 GROUP BY client_id, api_name, broker_ip, broker_port, cause
--- A broker that answers nobody comes first, then what began first.
-ORDER BY weight DESC, cause, first_time_ns, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port

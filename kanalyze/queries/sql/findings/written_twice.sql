@@ -36,7 +36,6 @@ produced AS (
         base_offset,
         error_code,
         request_start_ns,
-        request_packet,
         -- The client no longer reads it.
         coalesce(response_start_ns > left_ns, false) AS is_late,
         whole.connection IS NOT NULL
@@ -106,8 +105,7 @@ retried AS (
         count(CASE WHEN vain.error_code IN (7, 20) THEN 1 END) AS refused,
         count(CASE WHEN vain.is_late AND vain.error_code = 0 THEN 1 END) AS late,
         -- rows: list_append(list(vain.request_id), placed.request_id) AS request_ids,
-        min(vain.request_start_ns) AS first_time_ns,
-        min(vain.request_packet) AS first_packet
+        min(vain.request_start_ns) AS first_time_ns
     FROM attempts_before
     JOIN vain ON attempts_before.request_id = vain.request_id
     JOIN placed
@@ -150,9 +148,7 @@ SELECT
     -- rows: flatten(list(request_ids) FILTER (WHERE is_twice)) AS request_ids,
     sum(room) FILTER (WHERE is_twice) AS weight,
     min(first_time_ns) FILTER (WHERE is_twice) AS first_time_ns,
-    max(last_time_ns) FILTER (WHERE is_twice) AS last_time_ns,
-    min(first_packet) FILTER (WHERE is_twice) AS first_packet
+    max(last_time_ns) FILTER (WHERE is_twice) AS last_time_ns
 FROM judged
 GROUP BY client_id, client_ip, topic
 HAVING count(*) FILTER (WHERE is_twice) >= $least_batches
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, topic

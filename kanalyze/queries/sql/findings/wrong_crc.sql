@@ -17,7 +17,6 @@ WITH wrong AS (
         requests.status,
         requests.error_code,
         requests.request_start_ns,
-        requests.request_packet,
         min(partitions.topic) AS topic,
         max(partitions.topic) AS last_topic
     FROM requests
@@ -26,7 +25,7 @@ WITH wrong AS (
     GROUP BY
         requests.request_id, requests.client_id, requests.client_ip, requests.broker_ip,
         requests.broker_port, requests.api_name, requests.status, requests.error_code,
-        requests.request_start_ns, requests.request_packet
+        requests.request_start_ns
 ),
 sent AS (
     SELECT
@@ -64,8 +63,7 @@ SELECT
     -- rows: list(wrong.request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM wrong
 LEFT JOIN sent
     ON wrong.client_id IS NOT DISTINCT FROM sent.client_id
@@ -76,4 +74,3 @@ LEFT JOIN sent
 GROUP BY
     wrong.client_id, wrong.client_ip, wrong.broker_ip, wrong.broker_port, wrong.api_name
 HAVING count(*) >= $least_requests
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port, api_name

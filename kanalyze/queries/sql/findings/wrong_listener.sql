@@ -167,4 +167,3 @@ stuck AS (
 SELECT * FROM tried
 UNION ALL
 SELECT * FROM stuck
-ORDER BY weight DESC, broker_ip, broker_port, client_id NULLS LAST, client_ip NULLS LAST

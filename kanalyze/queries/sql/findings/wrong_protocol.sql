@@ -49,7 +49,6 @@ found AS (
         connections.broker_ip,
         connections.broker_port,
         connections.start_ns,
-        connections.first_packet,
         answered.responses,
         CASE
             WHEN connections.tls_failure = 'plaintext_on_tls_port' THEN 'plaintext on a port of TLS'
@@ -74,7 +73,7 @@ found AS (
             WHEN said.words LIKE '%GSSAPI%'
                 THEN concat(
                     said.words,
-                    CASE WHEN asked.has_versions THEN ' after ApiVersions' ELSE '' END,
+                    CASE WHEN asked.has_versions THEN ' after ApiVersions' END,
                     CASE WHEN asked.has_handshake THEN '' ELSE ', without a SaslHandshake' END
                 )
             ELSE said.words
@@ -114,12 +113,8 @@ SELECT
     -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
-    max(start_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(start_ns) AS last_time_ns
 FROM found
 WHERE begin_with IS NOT NULL OR words IS NOT NULL
 GROUP BY client_id, client_ip, broker_ip, broker_port, begin_with, words
 HAVING count(*) >= $least_connections
-ORDER BY
-    weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port, begin_with NULLS LAST,
-    words NULLS LAST

@@ -90,7 +90,6 @@ SELECT
     read.topic,
     read.record_bytes,
     read.request_start_ns,
-    read.request_packet,
     coalesce(requests.rack_id, '') AS rack_id,
     broker_racks.rack AS broker_rack,
     array_contains(racks, requests.rack_id) AS is_known_rack,

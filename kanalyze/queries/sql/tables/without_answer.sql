@@ -31,7 +31,6 @@ unanswered AS (
         requests.connection_number,
         requests.request_start_ns,
         requests.request_end_ns,
-        requests.request_packet,
         requests.response_start_ns,
         connections.closed_by,
         connections.closed_ns,
