@@ -56,35 +56,22 @@ spans AS (
     GROUP BY ALL
     HAVING count(*) >= 3
 ),
-usual AS (
+compared AS (
     SELECT
-        broker_ip,
-        broker_port,
-        api_name,
-        percentile_disc(0.2) WITHIN GROUP (ORDER BY median_ns) AS usual_ns,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY bytes) AS bytes,
-        sum(requests) AS requests
+        * EXCLUDE (requests),
+        sum(requests) OVER of_api AS requests,
+        quantile_disc(bytes, 0.5) OVER of_api AS usual_bytes,
+        quantile_disc(median_ns, 0.2) OVER of_api AS usual_ns
     FROM spans
-    GROUP BY broker_ip, broker_port, api_name
+    WINDOW of_api AS (PARTITION BY broker_ip, broker_port, api_name)
 ),
 slow_spans AS (
     SELECT
-        spans.broker_ip,
-        spans.broker_port,
-        spans.api_name,
-        spans.span,
-        usual.usual_ns,
-        usual.requests,
-        least(
-            spans.norm_ns, greatest($least_ms * 1000000, $least_ratio * usual.usual_ns)
-        ) AS limit_ns,
-        spans.norm_ns <= usual.usual_ns AS was_always_slow
-    FROM spans
-    JOIN usual USING (broker_ip, broker_port, api_name)
-    WHERE
-        spans.median_ns
-        >= least(spans.norm_ns, greatest($least_ms * 1000000, $least_ratio * usual.usual_ns))
-        AND spans.bytes <= $most_larger * usual.bytes
+        *,
+        least(norm_ns, greatest($least_ms * 1000000, $least_ratio * usual_ns)) AS limit_ns,
+        norm_ns <= usual_ns AS was_always_slow
+    FROM compared
+    WHERE median_ns >= limit_ns AND bytes <= $most_larger * usual_bytes
 ),
 of_apis AS (
     SELECT

@@ -6,6 +6,7 @@
 -- sure: certain: the capture says so itself, or the ends acknowledged bytes that it does not have.
 -- why: Requests and responses in the gaps are missing from every figure, and some requests that are shown without a response had one.
 -- repair: Capture again with a larger buffer (tcpdump -B 65536), a filter for the ports of Kafka, shorter files on a fast disk, or a mirror port that is not overloaded.
+-- only if connections: bool_or(client_lost_bytes > 0 OR broker_lost_bytes > 0) OR (SELECT bool_or(value > 0) FROM capture_quality WHERE fact = 'dropped_packets')
 -- parameter least_bytes = 1: minimum number of missing bytes
 -- parameter least_packets = 1: or minimum number of packets that the capturing program dropped
 WITH lost AS (
@@ -46,4 +47,4 @@ SELECT
     last_time_ns
 FROM lost
 CROSS JOIN dropped
-WHERE bytes >= $least_bytes OR packets >= $least_packets
+WHERE bytes + packets > 0 AND (bytes >= $least_bytes OR packets >= $least_packets)

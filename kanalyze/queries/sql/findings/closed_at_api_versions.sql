@@ -75,8 +75,7 @@ SELECT
     min(closed.start_ns) AS first_time_ns,
     max(closed.start_ns) AS last_time_ns
 FROM closed
-JOIN others
-    ON closed.broker_ip = others.broker_ip AND closed.broker_port = others.broker_port
+JOIN others USING (broker_ip, broker_port)
 GROUP BY closed.client_id, closed.client_ip, closed.broker_ip, closed.broker_port
 HAVING
     count(*) >= $least_connections

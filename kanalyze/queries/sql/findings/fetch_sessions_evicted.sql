@@ -7,11 +7,7 @@
 -- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND error_code = 70) >= $least_answers
 -- parameter least_per_s = 0.1: minimum number of such responses per second of the capture
 -- parameter least_answers = 3: minimum number of such responses
-WITH span AS (
-    SELECT greatest(max(response_start_ns) - min(request_start_ns), 1) AS capture_ns
-    FROM requests
-),
-fetches AS (
+WITH fetches AS (
     SELECT
         broker_ip,
         broker_port,
@@ -40,8 +36,8 @@ SELECT
     'FETCH_SESSION_ID_NOT_FOUND' AS error_name,
     'Fetch' AS api_name
 FROM fetches
-CROSS JOIN span
+CROSS JOIN time_extent
 GROUP BY broker_ip, broker_port
 HAVING
     count(*) FILTER (WHERE is_lost) >= $least_answers
-    AND count(*) FILTER (WHERE is_lost) * 1000000000.0 >= $least_per_s * max(capture_ns)
+    AND count(*) FILTER (WHERE is_lost) * 1000000000.0 >= $least_per_s * max(last_ns - first_ns)

@@ -75,14 +75,13 @@ shown AS (
 measured_lags AS (
     SELECT
         of_partitions.group_id,
-        of_partitions.topic,
-        of_partitions."partition",
+        topic,
+        "partition",
         arg_min(shown.log_end, abs(shown.shown_ns - of_partitions.first_time_ns)) AS first_end,
         max(shown.log_end) AS last_end,
         max(shown.shown_ns) AS last_time_ns
     FROM of_partitions
-    JOIN shown
-        ON of_partitions.topic = shown.topic AND of_partitions."partition" = shown."partition"
+    JOIN shown USING (topic, "partition")
     GROUP BY of_partitions.group_id, of_partitions.topic, of_partitions."partition"
 ),
 judged AS (
@@ -94,10 +93,7 @@ judged AS (
         greatest(last_end - last_offset, 0) AS last_lag,
         greatest(last_end - last_offset, 0) - greatest(first_end - first_offset, 0) AS growth
     FROM of_partitions
-    JOIN measured_lags
-        ON of_partitions.group_id = measured_lags.group_id
-        AND of_partitions.topic = measured_lags.topic
-        AND of_partitions."partition" = measured_lags."partition"
+    JOIN measured_lags USING (group_id, topic, "partition")
     WHERE last_time_ns - of_partitions.first_time_ns >= $least_s * 1000000000
 )
 SELECT

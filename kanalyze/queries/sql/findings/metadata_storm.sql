@@ -20,21 +20,19 @@ WITH asked AS (
         -- rows: request_id,
         is_error,
         request_start_ns,
-        CASE
-            WHEN
-                request_start_ns - lag(request_start_ns) OVER (
-                    PARTITION BY connection, connection_number ORDER BY request_start_ns
-                ) <= $longest_between_s * 1000000000
-                THEN 0
-            ELSE 1
-        END AS begins
+        coalesce(
+            request_start_ns - lag(request_start_ns) OVER (
+                PARTITION BY connection, connection_number ORDER BY request_start_ns
+            ) > $longest_between_s * 1000000000,
+            true
+        ) AS begins
     FROM measured
     WHERE api_name = 'Metadata' AND request_start_ns IS NOT NULL
 ),
 numbered AS (
     SELECT
         *,
-        sum(begins) OVER (
+        count(*) FILTER (WHERE begins) OVER (
             PARTITION BY connection, connection_number
             ORDER BY request_start_ns
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
@@ -54,7 +52,7 @@ runs AS (
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns
     FROM numbered
-    GROUP BY client_id, client_ip, connection, connection_number, run
+    GROUP BY ALL
     HAVING max(request_start_ns) - min(request_start_ns) >= $least_span_s * 1000000000
 ),
 -- While a broker cannot be reached, clients ask who leads instead.

@@ -20,53 +20,17 @@
 -- parameter least_share = 0.7: minimum share of the messages of that time, to each other end
 -- parameter most_as_delayed = 0.8: maximum share of those that took as long as a delayed acknowledgment
 -- parameter most_spread = 5: maximum ratio of the rate that a quarter exceeds to that which three quarters exceed
-WITH messages AS (
-    SELECT
-        request_id,
-        client_id,
-        client_ip,
-        broker_ip,
-        broker_port,
-        request_bytes,
-        request_send_ns,
-        response_bytes,
-        response_send_ns,
-        CAST(coalesce(broker_network_ns, 0) AS DOUBLE) + coalesce(client_network_ns, 0) AS round_trip_ns,
-        request_start_ns
-    FROM requests
-    WHERE
-        (request_bytes >= $least_bytes OR response_bytes >= $least_bytes)
-        AND coalesce(zero_windows, 0) = 0
-        AND coalesce(retransmitted_packets, 0) = 0
-),
-directions AS (
-    SELECT
-        'client' AS sender,
-        client_ip AS sender_ip,
-        request_bytes AS bytes,
-        request_send_ns AS sending_ns,
-        *
-    FROM messages
-    UNION ALL
-    SELECT
-        'broker' AS sender,
-        broker_ip AS sender_ip,
-        response_bytes AS bytes,
-        response_send_ns AS sending_ns,
-        *
-    FROM messages
-),
-sent AS (
+WITH sent AS (
     SELECT
         request_id,
         sender,
-        sender_ip,
+        CASE WHEN sender = 'client' THEN client_ip ELSE broker_ip END AS sender_ip,
         client_id,
         client_ip,
         broker_ip,
         broker_port,
-        bytes,
-        sending_ns,
+        CASE WHEN sender = 'client' THEN request_bytes ELSE response_bytes END AS bytes,
+        CASE WHEN sender = 'client' THEN request_send_ns ELSE response_send_ns END AS sending_ns,
         CAST(sending_ns AS DOUBLE) / bytes AS ns_per_byte,
         -- How long a receiver delays an acknowledgment that the sender waits for.
         sending_ns BETWEEN 39000000 AND 45000000
@@ -76,11 +40,18 @@ sent AS (
         AND (
             bytes <= 14480
             OR sending_ns
-            >= 2 * floor(ln(bytes / 14480.0) / ln(2) + 1) * round_trip_ns
+            >= 2 * floor(ln(bytes / 14480.0) / ln(2) + 1)
+            * (CAST(coalesce(broker_network_ns, 0) AS DOUBLE) + coalesce(client_network_ns, 0))
         ) AS is_slow,
         request_start_ns
-    FROM directions
-    WHERE bytes >= $least_bytes AND sending_ns IS NOT NULL
+    FROM requests
+    CROSS JOIN (VALUES ('client'), ('broker')) AS senders (sender)
+    WHERE
+        (request_bytes >= $least_bytes OR response_bytes >= $least_bytes)
+        AND coalesce(zero_windows, 0) = 0
+        AND coalesce(retransmitted_packets, 0) = 0
+        AND bytes >= $least_bytes
+        AND sending_ns IS NOT NULL
 ),
 -- A way is from a sender to one other end.
 bounded AS (

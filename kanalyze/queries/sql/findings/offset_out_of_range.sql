@@ -62,16 +62,13 @@ next AS (
         min(CASE WHEN known.api_name = 'ListOffsets' THEN known.base_offset END) AS told_offset,
         max(CASE WHEN known.api_name <> 'ListOffsets' THEN known.base_offset END) AS committed
     FROM missed
-    JOIN known
-        ON missed.client_id IS NOT DISTINCT FROM known.client_id
-        AND missed.client_ip = known.client_ip
-        AND missed.topic = known.topic
-        AND missed."partition" = known."partition"
+    JOIN known USING (client_ip, topic, "partition")
     WHERE
-        known.api_name <> 'Fetch'
+        missed.client_id IS NOT DISTINCT FROM known.client_id
+        AND known.api_name <> 'Fetch'
         AND known.request_start_ns
         BETWEEN missed.response_start_ns AND missed.response_start_ns + $next_s * 1000000000
-    GROUP BY missed.request_id, missed."partition"
+    GROUP BY ALL
 ),
 judged AS (
     SELECT
@@ -82,8 +79,7 @@ judged AS (
         next.committed,
         next.told_offset >= ends.first_end AS is_latest
     FROM missed
-    LEFT JOIN next
-        ON missed.request_id = next.request_id AND missed."partition" = next."partition"
+    LEFT JOIN next USING (request_id, "partition")
     LEFT JOIN ends ON missed.topic = ends.topic AND missed."partition" = ends."partition"
 )
 SELECT

@@ -56,8 +56,9 @@ of_all AS (
 -- A broker, a client, or the way between the two.
 ends AS (
     SELECT
-        'broker' AS blamed,
-        CAST(NULL AS VARCHAR) AS client_ip,
+        CASE grouping(client_ip, broker_ip) WHEN 2 THEN 'broker' WHEN 1 THEN 'client' ELSE 'way' END
+            AS blamed,
+        client_ip,
         broker_ip,
         broker_port,
         sum(requests) AS requests,
@@ -65,30 +66,8 @@ ends AS (
         count(*) AS partners,
         count(*) FILTER (WHERE resent > 0) AS affected
     FROM of_pairs
-    GROUP BY broker_ip, broker_port
-    UNION ALL
-    SELECT
-        'client' AS blamed,
-        client_ip,
-        CAST(NULL AS VARCHAR) AS broker_ip,
-        CAST(NULL AS INTEGER) AS broker_port,
-        sum(requests) AS requests,
-        sum(resent) AS resent,
-        count(*) AS partners,
-        count(*) FILTER (WHERE resent > 0) AS affected
-    FROM of_pairs
-    GROUP BY client_ip
-    UNION ALL
-    SELECT
-        'way' AS blamed,
-        client_ip,
-        broker_ip,
-        broker_port,
-        requests,
-        resent,
-        1 AS partners,
-        1 AS affected
-    FROM of_pairs
+    GROUP BY
+        GROUPING SETS ((broker_ip, broker_port), (client_ip), (client_ip, broker_ip, broker_port))
 ),
 suspects AS (
     SELECT

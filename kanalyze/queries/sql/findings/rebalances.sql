@@ -67,21 +67,16 @@ rounds AS (
                 THEN
                     max(response_end_ns) FILTER (WHERE event = 'sync')
                     - min(request_start_ns) FILTER (WHERE event = 'join')
-        END AS took_ns
+        END AS took_ns,
+        min(round) OVER (PARTITION BY group_id) AS first_round
     FROM events
     WHERE round IS NOT NULL AND (event <> 'heartbeat' OR NOT is_classic)
     GROUP BY group_id, round
 ),
-placed AS (
-    SELECT
-        *,
-        row_number() OVER (PARTITION BY group_id ORDER BY round) AS place
-    FROM rounds
-),
 of_groups AS (
     SELECT
         group_id,
-        min(round) AS first_round,
+        min(first_round) AS first_round,
         count(*) - 1 AS again,
         bool_or(is_classic) AS is_classic,
         max(took_ns) AS longest_ns,
@@ -89,9 +84,9 @@ of_groups AS (
         max(last_time_ns) AS last_time_ns,
         -- The first round of a group is none that anybody has to explain.
         coalesce(
-            min(CASE WHEN place > 1 THEN first_time_ns END), min(first_time_ns)
+            min(CASE WHEN round > first_round THEN first_time_ns END), min(first_time_ns)
         ) AS began_ns
-    FROM placed
+    FROM rounds
     GROUP BY group_id
     HAVING count(*) > $least_rounds OR max(took_ns) >= $longest_round_s * 1000000000
 ),
@@ -161,8 +156,7 @@ caused AS (
     SELECT
         group_id,
         concat(
-            count(DISTINCT round), ' as members ', change, ' (',
-            names_text(client_id), ')'
+            count(DISTINCT round), ' as members ', change, ' (', names_text(client_id), ')'
         ) AS cause
     FROM explained
     GROUP BY group_id, change
@@ -174,24 +168,15 @@ causes AS (
     FROM caused
     GROUP BY group_id
 ),
-unexplained AS (
+known AS (
     SELECT
-        rounds.group_id,
-        count(*) AS rounds
-    FROM rounds
-    JOIN of_groups
-        ON rounds.group_id = of_groups.group_id AND rounds.round > of_groups.first_round
-    LEFT JOIN (SELECT DISTINCT group_id, round FROM explained) AS known
-        ON rounds.group_id = known.group_id AND rounds.round = known.round
-    WHERE known.round IS NULL
-    GROUP BY rounds.group_id
-),
-explained_rounds AS (
-    SELECT
-        group_id,
-        count(DISTINCT round) AS rounds
-    FROM explained
-    GROUP BY group_id
+        of_groups.group_id,
+        count(DISTINCT explained.round) AS explained,
+        count(DISTINCT rounds.round) - count(DISTINCT explained.round) AS unexplained
+    FROM of_groups
+    JOIN rounds ON of_groups.group_id = rounds.group_id AND of_groups.first_round < rounds.round
+    LEFT JOIN explained ON rounds.group_id = explained.group_id AND rounds.round = explained.round
+    GROUP BY of_groups.group_id
 ),
 of_connect AS (
     SELECT DISTINCT group_id
@@ -213,10 +198,10 @@ SELECT
         in_s(of_groups.last_time_ns - of_groups.first_time_ns), ' s',
         ': ' || causes.causes,
         CASE
-            WHEN unexplained.rounds IS NOT NULL
+            WHEN known.unexplained > 0
                 THEN concat(
                     CASE WHEN causes.causes IS NULL THEN ': ' ELSE '; ' END,
-                    unexplained.rounds,
+                    known.unexplained,
                     CASE
                         WHEN of_connect.group_id IS NULL
                             THEN ' with the same members and topics, so new partitions, or a member that joined again'
@@ -233,11 +218,10 @@ SELECT
     of_groups.last_time_ns
 FROM of_groups
 LEFT JOIN causes ON of_groups.group_id = causes.group_id
-LEFT JOIN unexplained ON of_groups.group_id = unexplained.group_id
+LEFT JOIN known ON of_groups.group_id = known.group_id
 LEFT JOIN reasons ON of_groups.group_id = reasons.group_id
-LEFT JOIN explained_rounds ON of_groups.group_id = explained_rounds.group_id
 LEFT JOIN of_connect ON of_groups.group_id = of_connect.group_id
 WHERE
     of_connect.group_id IS NULL
-    OR explained_rounds.rounds >= $least_rounds
+    OR known.explained >= $least_rounds
     OR of_groups.longest_ns >= $longest_round_s * 1000000000

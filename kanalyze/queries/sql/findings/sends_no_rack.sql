@@ -9,7 +9,7 @@
 -- repair: Set client.rack of the consumer to its zone, and replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector on the brokers. Java clients from 2.4 on and librdkafka from 1.3 on send it.
 -- tables: metadata
 -- only if metadata: count(DISTINCT rack) FILTER (WHERE kind = 'broker') >= 2
--- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND coalesce(rack_id, '') = '' AND record_bytes > 0 AND NOT is_replica_client(client_id)) > 0
+-- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND coalesce(rack_id, '') = '' AND record_bytes > 0) > 0
 -- parameter least_mb_a_day = 10: minimum megabytes that the consumer reads a day
 WITH by_rack AS (
     SELECT

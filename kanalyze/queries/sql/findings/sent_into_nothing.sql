@@ -5,8 +5,10 @@
 -- why: A firewall, NAT or load balancer has dropped the idle connection without telling the ends, or the broker's machine is gone. The client waits for its request.timeout.ms before it reconnects.
 -- repair: If the connection was idle before: set connections.max.idle.ms of the clients below the idle limit of that device, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help if they are more frequent than the limit. If it was in use, check whether the broker's machine was up.
 -- caused by broker_away: broker
+-- tables: metadata
 -- only if requests: bool_or(status = 'unanswered' AND api_name NOT IN ('JoinGroup', 'SyncGroup'))
--- only if connections: max(CASE WHEN client_lost_bytes = 0 AND broker_lost_bytes = 0 AND broker_packets > 0 THEN client_retransmitted_packets END) >= $least_retransmissions
+-- only if connections: max(client_retransmitted_packets) >= $least_retransmissions
+-- only if without_answer: max(CASE WHEN api_name NOT IN ('JoinGroup', 'SyncGroup') THEN client_retransmitted_packets END) >= $least_retransmissions
 -- parameter least_retransmissions = 3: minimum number of packets that the client retransmitted
 -- parameter least_wait_s = 1: minimum seconds without a response; for a Fetch, in addition to its max.wait
 WITH resent AS (
@@ -57,20 +59,12 @@ spoken AS (
 ),
 lost AS (
     SELECT
-        -- rows: request_id,
-        connection,
-        connection_number,
-        client_id,
-        api_name,
-        broker_ip,
-        broker_port,
-        request_start_ns,
+        *,
         CASE
             WHEN request_start_ns < before_ns THEN 0
             ELSE request_start_ns - before_ns
         END AS silence_ns,
-        last_ns - request_end_ns AS waited_ns,
-        retransmitted
+        last_ns - request_end_ns AS waited_ns
     FROM spoken
     WHERE
         status = 'unanswered'

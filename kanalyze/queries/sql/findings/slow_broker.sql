@@ -55,7 +55,7 @@ binned AS (
         min(time_ns) AS lowest,
         max(time_ns) AS highest
     FROM times
-    GROUP BY api_name, asker, broker_ip, broker_port, amount_bin(time_ns)
+    GROUP BY ALL
 ),
 ranked AS (
     SELECT
@@ -84,7 +84,7 @@ of_brokers AS (
     FROM of_addresses
     LEFT JOIN controllers USING (broker_ip, broker_port)
 ),
-compared AS (
+slow AS (
     SELECT
         own.api_name,
         own.asker,
@@ -103,12 +103,9 @@ compared AS (
         AND own.asker = others.asker
         AND own.is_controller = others.is_controller
         AND (own.broker_ip <> others.broker_ip OR own.broker_port <> others.broker_port)
+        AND own.p99_ns >= $least_latency_ms * 1000000
     GROUP BY own.api_name, own.asker, own.broker_ip, own.broker_port, own.requests, own.p99_ns
-),
-slow AS (
-    SELECT *
-    FROM compared
-    WHERE p99_ns >= $least_ratio * others_p99_ns AND p99_ns >= $least_latency_ms * 1000000
+    HAVING own.p99_ns >= $least_ratio * others_p99_ns
 )
 SELECT
     slow.broker_ip,

@@ -5,7 +5,7 @@
 -- why: Each request costs client, network and broker the same, whatever its size; compression needs several records at a time.
 -- repair: Raise linger.ms (5 to 100) and batch.size, do not flush after each record, and set compression.type.
 -- see: codecs
--- only if requests: count(*) FILTER (WHERE api_name = 'Produce' AND record_bytes > 0) >= $least_per_s
+-- only if requests: bool_or(api_name = 'Produce') AND EXISTS (SELECT 1 FROM requests AS sent WHERE api_name = 'Produce' AND record_bytes > 0 GROUP BY client_id HAVING count(*) * 1e9 >= $least_per_s * greatest(max(request_start_ns) - min(request_start_ns), 1000000000))
 -- parameter largest_bytes = 1600: maximum mean of the bytes of records per partition of a request
 -- parameter least_per_s = 100: minimum requests per second
 WITH sent AS (

@@ -80,8 +80,7 @@ spread AS (
         max(racks) AS racks,
         max(replica_count) AS replica_count
     FROM listed
-    JOIN told
-        ON listed.connection = told.connection AND listed.connection_number = told.connection_number
+    JOIN told USING (connection, connection_number)
     GROUP BY topic, "partition"
 )
 SELECT
