@@ -31,10 +31,8 @@ from kanalyze.errors import KanalyzeError, UsageError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.live.window.snapshot import LagOfTopic, LatestFindings
 from kanalyze.queries.database import Database
-from kanalyze.queries.engine import FailedQueries
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import findings_of, told, unfiltered_only
-from kanalyze.queries.first_packets import with_captures
 from kanalyze.queries.named_findings import with_commands
 from kanalyze.queries.report import bounded_line, report_of
 from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
@@ -282,9 +280,7 @@ class KeptRows:
         with database_of(self._batches, facts, _REPORT_MEMORY_BYTES, since_ns) as database:
             summary = report_of(database, quality, {**conditions, **since})
             findings, _ = self.search.search(lambda: nullcontext(database), _REPORT_QUERY_S)
-        # There is one capture, so this asks the database nothing.
-        found = with_captures(findings, database, quality.captures, FailedQueries())
-        shown = with_commands(found, self.search.kinds, conditions)
+        shown = with_commands(findings, self.search.kinds, conditions)
         return {**summary, "findings": [finding.to_dict() for finding in shown]}
 
     def _clear_pending(self) -> None:

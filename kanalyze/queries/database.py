@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -289,6 +290,13 @@ _COPY_OPTIONS = {
 }
 _TABLES = "tables"
 """The name of the file among the databases of a connection."""
+_END = re.compile(r";\s*(?:--[^\n]*\s*)*\Z")
+"""The end of a query in a file of a user."""
+_WORST = (
+    "SELECT * FROM (\n{}\n) AS found ORDER BY weight DESC, "
+    "COLUMNS(lambda name: name NOT IN ('request_ids', 'connection_keys')) NULLS LAST LIMIT {}"
+)
+"""Those of the same weight in the order of their columns, so that it is always the same."""
 _HINTS = ("Did you mean", "Candidate bindings:")
 """How lines of DuckDB's messages begin that suggest other names."""
 _READ_ROWS = 4096
@@ -536,21 +544,18 @@ class Database(ClosedAtEnd):
             path.unlink()
 
     def answer(
-        self, query: Query, parameters: Mapping[str, object], most: int | None = None
+        self, query: Query, parameters: Mapping[str, object], worst: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return the rows of a query's result: the first ``most`` of them, or all if it is None.
-
-        ``parameters`` may have more names than the query.
-        """
+        """Return the rows of a query's result, or only the worst; see :class:`.QueryEngine`."""
         values = {name: parameters[name] for name in query.parameters}
+        sql = query.sql if worst is None else _WORST.format(_END.sub("", query.sql), worst)
 
         def lines() -> list[dict[str, Any]]:
             self._prepare(query.sql)
             # Not by a DuckDB relation, which is planned twice.
-            result = self._connection.execute(query.sql, values)
+            result = self._connection.execute(sql, values)
             names = [column[0] for column in result.description]
-            some = result.fetchall() if most is None else result.fetchmany(most)
-            return [dict(zip(names, line, strict=True)) for line in some]
+            return [dict(zip(names, line, strict=True)) for line in result.fetchall()]
 
         try:
             return self._memory.run(self._connection, lines)

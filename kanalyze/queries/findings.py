@@ -18,9 +18,10 @@ The comment at the top of such a file has these lines:
 
 The result has the columns ``what`` (the figures, as a sentence) and ``weight`` (higher is worse,
 among findings of one kind), and those of the following that apply: ``client_id client_ip broker_ip
-broker_port api_name topic group_id error_name first_time_ns last_time_ns first_packet``. The
-two times are those of the fault. All requests that the finding is about began between them, both
-included; connections were open then.
+broker_port api_name topic group_id error_name first_time_ns last_time_ns``. The two times are those
+of the fault. All requests that the finding is about began between them, both included; connections
+were open then. ``first_packet`` is needed only where no such row begins at the first time; see
+``first_packets.py``.
 
 A query says which rows it means by ``request_ids`` (a list of ``request_id``) or, if its command is
 ``connections``, ``connection_keys`` (a list of texts, each a connection, a space and its number).
@@ -39,7 +40,9 @@ from kanalyze.common.texts import similar
 from kanalyze.errors import UsageError
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.conditions import promising
+from kanalyze.queries.engine import QueryError
 from kanalyze.queries.files import built_in, read_queries
+from kanalyze.queries.first_packets import with_first_packets
 from kanalyze.queries.stories import Cause, CauseRule, cause_rules, in_stories
 from kanalyze.spec.report import SECTIONS, SECTIONS_BY_CONCERN
 
@@ -202,7 +205,8 @@ def findings_of(
     chosen = with_thresholds(kinds, thresholds or {})
     queries = promising(database, asked_for(database, chosen))
     found = [_findings(database, kind) for kind in chosen if kind.query in queries]
-    return told((finding for each in found for finding in each), chosen)
+    findings = [finding for each in found for finding in each]
+    return told(with_first_packets(findings, database), chosen)
 
 
 def told(findings: Iterable[Finding], kinds: Iterable[FindingKind]) -> list[Finding]:
@@ -228,6 +232,10 @@ def search(
             findings += _findings(database, kind)
         except UsageError as error:
             failed.add("finding", kind.query.name, error)
+    try:
+        findings = with_first_packets(findings, database)
+    except QueryError as error:
+        failed.add("finding", error.query or "", error)
     return told(findings, searched)
 
 

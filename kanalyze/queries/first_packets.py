@@ -1,10 +1,11 @@
-"""Where findings begin: of several captures, the file and the number of the packet.
+"""Where findings begin: the packet of the row at a finding's first time, and its file.
 
-In: findings, and the tables in which they were found. Out: findings with ``first_capture``.
+In: findings, and the tables in which they were found. Out: findings with ``first_packet`` and
+``first_capture``.
 
-A query of a finding knows the least number of a packet, which says little of several files, each of
-which begins with number 1. So the row at the finding's first time is looked for, or else the one
-with that number within its times.
+A query whose first time is not that of a row says the packet itself: the least number, which says
+little of several files, each of which begins with number 1. So a row with that number within the
+finding's times is looked for.
 """
 
 from __future__ import annotations
@@ -12,84 +13,73 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.model.tcp import Endpoint
-from kanalyze.queries.engine import QueryError
 from kanalyze.queries.files import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.queries.database import Database
-    from kanalyze.queries.engine import FailedQueries
     from kanalyze.queries.findings import Finding
 
-__all__ = ["with_captures"]
+__all__ = ["with_first_packets"]
 
 _PLACES = {
-    "requests": ("request_packet", "request_start_ns"),
-    "connections": ("first_packet", "start_ns"),
+    "requests": ("request_packet", "request_start_ns", "request_start_ns"),
+    "connections": ("first_packet", "start_ns", "end_ns"),
 }
-"""By table: the columns of the packet that a row begins in."""
+"""By table: the columns of the packet that a row begins in, of its time, and of the row's end."""
+_TABLES = {"requests": "requests", "connections": "connections", "anomalies": "connections"}
+"""By command of findings: the table whose rows they begin with."""
 _WHO = ("client_id", "client_ip")
 
 
-def with_captures(
-    findings: Sequence[Finding],
-    database: Database,
-    captures: Sequence[str],
-    failed: FailedQueries,
-) -> list[Finding]:
-    """Return findings that say which capture their first packet is in.
+def with_first_packets(findings: Sequence[Finding], database: Database) -> list[Finding]:
+    """Return findings that say their first packet and which capture it is in.
 
-    Args:
-        findings: findings of the tables.
-        database: the tables.
-        captures: the captures that the tables were made of.
-        failed: the query, if it fails: then no finding says it.
+    Raises QueryError if the rows cannot be read.
     """
-    if len(captures) <= 1:
-        name = next(iter(captures), None)
-        return [
-            finding if finding.first_packet is None else finding._replace(first_capture=name)
-            for finding in findings
-        ]
-    sought = list(filter(_has_place, findings))
-    lines: list[dict[str, Any]] = []
-    if sought:
-        try:
-            lines = database.answer(_query(sought, database.tables), {})
-        except QueryError as error:
-            failed.add("finding", error.query or "", error)
-    return [_placed(finding, lines) if _has_place(finding) else finding for finding in findings]
+    lines = {
+        table: list(_rows(table, of_table, database))
+        for table in _PLACES.keys() & database.tables
+        if (of_table := [each for each in findings if _begins_in(each) == table])
+    }
+    return [_placed(finding, lines.get(_begins_in(finding) or "", ())) for finding in findings]
 
 
-def _has_place(finding: Finding) -> bool:
-    return finding.first_packet is not None and finding.first_time_ns is not None
+def _begins_in(finding: Finding) -> str | None:
+    """Return the table of the row that a finding begins with; None if it has no time."""
+    return None if finding.first_time_ns is None else _TABLES[finding.command]
 
 
-def _query(findings: Iterable[Finding], tables: Iterable[str]) -> Query:
-    """Return the query of rows in which findings may begin."""
-    times = ", ".join(str(finding.first_time_ns) for finding in findings)
-    numbers = " OR ".join(
-        f"(packet = {finding.first_packet} AND time_ns BETWEEN {finding.first_time_ns} "
-        f"AND {finding.last_time_ns or finding.first_time_ns})"
-        for finding in findings
-    )
-    rows = " UNION ALL ".join(
+def _rows(
+    table: str, findings: Iterable[Finding], database: QueryEngine
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a table in which findings may begin."""
+    packet, start, end = _PLACES[table]
+    times = [str(each.first_time_ns) for each in findings if each.first_packet is None]
+    places = [f"{start} IN ({', '.join(times)})"] if times else []
+    places += [
+        f"({packet} = {each.first_packet} AND {start} <= {each.last_time_ns or each.first_time_ns} "
+        f"AND {end} >= {each.first_time_ns})"
+        for each in findings
+        if each.first_packet is not None
+    ]
+    sql = (
         f"SELECT capture, client_id, client_ip, broker_ip, broker_port, {packet} AS packet, "  # noqa: S608 - our own names
-        f"{time} AS time_ns FROM {table} WHERE {packet} IS NOT NULL"
-        for table, (packet, time) in _PLACES.items()
-        if table in tables
+        f"{start} AS time_ns FROM {table} WHERE {packet} IS NOT NULL AND ({' OR '.join(places)})"
     )
-    sql = f"SELECT * FROM ({rows}) AS places WHERE time_ns IN ({times}) OR {numbers}"  # noqa: S608
-    return Query("first_packets", "", "", (), sql)
+    yield from database.answer(Query("first_packets", "", "", (), sql), {})
 
 
 def _placed(finding: Finding, lines: Iterable[Mapping[str, Any]]) -> Finding:
     """Return a finding with the place of the first row that it may begin in."""
-    rows = [line for line in lines if _concerns(finding, line)]
-    first = [line for line in rows if line["time_ns"] == finding.first_time_ns]
-    numbered = [line for line in rows if line["packet"] == finding.first_packet]
-    place = min(first or numbered, key=_order, default=None)
+    name, value = (
+        ("time_ns", finding.first_time_ns)
+        if finding.first_packet is None
+        else ("packet", finding.first_packet)
+    )
+    rows = (line for line in lines if line[name] == value and _concerns(finding, line))
+    place = min(rows, key=_order, default=None)
     if place is None:
         return finding
     return finding._replace(first_capture=place["capture"], first_packet=place["packet"])

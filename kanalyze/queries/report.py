@@ -26,7 +26,6 @@ from kanalyze.queries.findings import (
     with_earlier,
     with_thresholds,
 )
-from kanalyze.queries.first_packets import with_captures
 from kanalyze.queries.named_findings import with_commands
 from kanalyze.spec.report import MOST_VERSIONS, TABLES
 
@@ -104,7 +103,6 @@ def report_with_findings(
         report = _report_of(sums, quality, conditions or {}, parameters, queries, database)
     failed = FailedQueries()
     findings = search(database, [kind for kind in searched if kind.query in queries], failed)
-    findings = with_captures(findings, database, quality.captures, failed)
     shown = with_commands(findings, searched, conditions or {})
     report["findings"] = [finding.to_dict() for finding in with_earlier(shown, earlier, searched)]
     if not_searched:

@@ -294,7 +294,7 @@ def test_members_with_one_static_id_are_both_named(tmp_path: Path) -> None:
     beat(newer, "pod-b", "m2")
     [finding] = timeline.findings(tmp_path, "fenced")
     assert finding.what == (
-        "1 request refused (Heartbeat), over 0.0 s; its group.instance.id inst-1 is also that of "
+        "1 request refused (Heartbeat); its group.instance.id inst-1 is also that of "
         "pod-b at 10.0.0.6"
     )
     assert finding.concerns["client_id"] == "pod-a"

@@ -254,7 +254,9 @@ def failures_in(database: Database) -> dict[str, str]:
     queries = [*built_in("report").values(), *questions().values(), *kinds]
     for query in queries:
         try:
-            found = database.answer(query, kinds.get(query, PARAMETERS), 1)
+            found = database.answer(
+                query, kinds.get(query, PARAMETERS), 1 if query in kinds else None
+            )
         except KanalyzeError as error:
             failures[query.name] = str(error)
         else:

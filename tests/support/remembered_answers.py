@@ -70,17 +70,17 @@ class RememberedAnswers:
             database: Database,
             query: Query,
             parameters: Mapping[str, object],
-            most: int | None = None,
+            worst: int | None = None,
         ) -> list[dict[str, Any]]:
             taken = repr([(name, parameters[name]) for name in query.parameters])
             if query.sql.startswith("CREATE"):  # by keep(): later queries may use its table
                 self._note(database, query.sql.encode(), taken.encode())
             rows = self._rows.setdefault(database, hashlib.blake2b())
             if rows is None or query.sql.startswith("CREATE"):
-                return answer(database, query, parameters, most)  # type: ignore[no-any-return]
-            key = (rows.digest(), query.sql, taken, most)
+                return answer(database, query, parameters, worst)  # type: ignore[no-any-return]
+            key = (rows.digest(), query.sql, taken, worst)
             if key not in self._answers:
-                self._answers[key] = pickle.dumps(answer(database, query, parameters, most))
+                self._answers[key] = pickle.dumps(answer(database, query, parameters, worst))
             return pickle.loads(self._answers[key])  # type: ignore[no-any-return]
 
         return {"attach": attached, "create": created, "insert": inserted, "answer": answered}

@@ -15,6 +15,7 @@ which tools/sample_reports.py makes a table. Needs what record.py needs, and cur
 import argparse
 import contextlib
 import json
+import random
 import signal
 import sys
 import tempfile
@@ -58,7 +59,7 @@ def main(words: Sequence[str]) -> int:
             _keep([trial for trial in wanted if trial.is_kept], out)
             return 0
         if not given.judge:
-            _record(wanted, out)
+            _record(wanted, out, given.seed)
         _judge(wanted, given.out, given.results)
     except KeyboardInterrupt:
         print("corpus.py: stopped", file=sys.stderr)
@@ -77,6 +78,8 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="copy parts into captures/cluster")
     folders = "folder for captures; several have been recorded one after the other"
     parser.add_argument("--out", type=Path, nargs="+", default=[Path("corpus")], help=folders)
+    drawn = "draw rates, sizes and times of the trials with this seed"
+    parser.add_argument("--seed", type=int, help=drawn)
     parser.add_argument("--results", type=Path, default=RESULTS, help="file for the answers")
     return parser.parse_args(words)
 
@@ -89,7 +92,7 @@ def _chosen(names: Sequence[str]) -> list[Trial]:
     return [known[name] for name in names] or list(ALL)
 
 
-def _record(wanted: Sequence[Trial], out: Path) -> None:
+def _record(wanted: Sequence[Trial], out: Path, seed: int | None) -> None:
     need_root()
     need("java", "mvn", "tcpdump", "ip", "tc", "ethtool", "openssl", "curl")
     tools = fetch()
@@ -100,11 +103,16 @@ def _record(wanted: Sequence[Trial], out: Path) -> None:
         trials.sort(key=lambda trial: not trial.is_cold)
         with tempfile.TemporaryDirectory(prefix="kanalyze-corpus-") as work:
             if trials:
-                _record_on_one(trials, tools, more, Path(work), out)
+                _record_on_one(trials, tools, more, Path(work), out, seed)
 
 
 def _record_on_one(
-    trials: Sequence[Trial], tools: Tools, more: Path, work: Path, out: Path
+    trials: Sequence[Trial],
+    tools: Tools,
+    more: Path,
+    work: Path,
+    out: Path,
+    seed: int | None,
 ) -> None:
     """Record trials on one cluster."""
     has_racks = trials[0].has_racks
@@ -117,6 +125,7 @@ def _record_on_one(
                     _background(stage, apps)
                 is_up = True
             print(f"{trial.name}: recording", flush=True)
+            stage.draw = None if seed is None else random.Random(f"{trial.name} {seed}")
             try:
                 _play(trial, stage, out)
             except RecorderError as error:

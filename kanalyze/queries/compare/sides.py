@@ -17,7 +17,6 @@ from kanalyze.queries.compare.findings import SideFindings, without_uuids
 from kanalyze.queries.engine import FailedQueries, QueryError
 from kanalyze.queries.files import built_in
 from kanalyze.queries.findings import search_rows
-from kanalyze.queries.first_packets import with_captures
 from kanalyze.queries.named_findings import with_commands
 
 if TYPE_CHECKING:
@@ -168,7 +167,6 @@ def side_of_rows(
         failed.add("comparison", "names", error)
     searched = list(kinds)
     found, left_out = search_rows(database, searched, conditions, failed)
-    found = with_captures(found, database, quality.captures, failed)
     first_ns, last_ns = span["first_time_ns"], span["last_time_ns"]
     return Side(
         {

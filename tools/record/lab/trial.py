@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab.bridge import Machine, Switch
 from lab.cache import HERE, Tools
 from lab.processes import end_group, run, start
 from lab.trio import Trio
+
+if TYPE_CHECKING:
+    import random
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Stage:
         self, tools: Tools, switch: Switch, trio: Trio, jobs: Machine, more: Path, folder: Path
     ) -> None:
         self.tools, self.switch, self.trio, self.jobs = tools, switch, trio, jobs
+        self.draw: random.Random | None = None
+        """What draws values that nobody chose; None for the usual ones."""
         self._more = more
         self.folder = folder
         self._children: list[subprocess.Popen[str]] = []
@@ -70,6 +75,18 @@ class Stage:
     def bootstrap(self) -> str:
         """The brokers' addresses."""
         return self.trio.bootstrap
+
+    def value(self, usual: float, least: float, most: float) -> float:
+        """Return the usual value, or one drawn between two."""
+        return usual if self.draw is None else round(self.draw.uniform(least, most), 3)
+
+    def number(self, usual: int, least: int, most: int) -> int:
+        """Return the usual number, or one drawn between two, both included."""
+        return usual if self.draw is None else self.draw.randint(least, most)
+
+    def one_of(self, usual: str, *others: str) -> str:
+        """Return the usual text, or one that is drawn of all."""
+        return usual if self.draw is None else self.draw.choice((usual, *others))
 
     @contextlib.contextmanager
     def fault(self, *, is_over: bool = True) -> Iterator[None]:

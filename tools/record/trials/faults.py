@@ -31,7 +31,7 @@ def _topic(
 def _stopped(stage: Stage) -> None:
     time.sleep(4)
     with stage.fault(), stage.trio.stands[1].standing_still():
-        time.sleep(6.5)
+        time.sleep(stage.value(6.5, 2.5, 15))
     time.sleep(6)
 
 
@@ -39,23 +39,25 @@ def _killed(stage: Stage) -> None:
     time.sleep(5)
     with stage.fault():
         stage.trio.stands[2].kill()
-        time.sleep(14)
+        time.sleep(stage.value(14, 8, 25))
         stage.trio.stands[2].start()
     time.sleep(6)
 
 
 def _starved(stage: Stage) -> None:
-    stage.worker("produce_python", client_id="waiter", topic="starved", per_s=20)
+    client = stage.one_of("produce_python", "produce")
+    stage.worker(client, client_id="waiter", topic="starved", per_s=stage.number(20, 8, 30))
     time.sleep(8)
-    with stage.fault(), stage.trio.stands[0].starved(0.06):
-        time.sleep(25)
+    with stage.fault(), stage.trio.stands[0].starved(stage.value(0.06, 0.03, 0.09)):
+        time.sleep(stage.value(25, 15, 35))
     time.sleep(6)
 
 
 def _lossy(stage: Stage) -> None:
-    stage.worker("produce", client_id="steady", topic="lossy", per_s=40, config={"linger.ms": 0})
+    per_s = stage.number(40, 20, 60)
+    stage.worker("produce", client_id="steady", topic="lossy", per_s=per_s, config={"linger.ms": 0})
     time.sleep(5)
-    with stage.fault(), stage.trio.stands[2].losing(stage.switch, 0.03):
+    with stage.fault(), stage.trio.stands[2].losing(stage.switch, stage.value(0.03, 0.015, 0.06)):
         time.sleep(25)
     time.sleep(4)
 
@@ -64,15 +66,15 @@ def _narrow(stage: Stage) -> None:
     """A link of 20 kB/s, of a client that sends a little less."""
     time.sleep(3)
     with stage.fault():
-        stage.jobs.shape(160)
+        stage.jobs.shape(stage.number(160, 100, 240))
         stage.finish(
             stage.worker(
                 "produce_python",
                 client_id="uploader",
                 topic="narrow",
-                seconds=25,
-                per_s=4,
-                size=4500,
+                seconds=stage.number(25, 15, 35),
+                per_s=stage.number(4, 2, 5),
+                size=stage.number(4500, 2000, 6000),
             )
         )
         stage.jobs.unshape()
@@ -116,9 +118,9 @@ def _too_large(stage: Stage) -> None:
                 "produce_python",
                 client_id="bulky",
                 topic="tiny",
-                seconds=12,
+                seconds=stage.number(12, 6, 25),
                 per_s=2,
-                size=9000,
+                size=stage.number(9000, 3000, 30000),
                 # Else the client gives up after the first.
                 config={"enable_idempotence": False},
             )
@@ -156,7 +158,8 @@ def _static(stage: Stage) -> None:
 
 
 def _deleted(stage: Stage) -> None:
-    stage.worker("produce_python", client_id="orphan", topic="doomed", per_s=3)
+    client = stage.one_of("produce_python", "produce")
+    stage.worker(client, client_id="orphan", topic="doomed", per_s=stage.number(3, 1, 10))
     time.sleep(6)
     stage.tool(TOPICS, "--delete", "--topic", "doomed")
     with stage.fault():
@@ -282,7 +285,12 @@ def _quota(stage: Stage) -> None:
     with stage.fault():
         stage.finish(
             stage.worker(
-                "produce_python", client_id="meter", topic="metered", seconds=20, per_s=8, size=800
+                "produce_python",
+                client_id="meter",
+                topic="metered",
+                seconds=stage.number(20, 10, 30),
+                per_s=stage.number(8, 4, 15),
+                size=stage.number(800, 600, 2000),
             )
         )
 
@@ -297,9 +305,9 @@ def _rebalances(stage: Stage) -> None:
                 "come_and_go",
                 client_id="comer",
                 **group,
-                seconds=26,
-                stay_s=2,
-                away_s=2,
+                seconds=stage.number(26, 20, 40),
+                stay_s=stage.number(2, 1, 4),
+                away_s=stage.number(2, 1, 4),
             )
         )
     time.sleep(2)
@@ -314,7 +322,7 @@ def _metadata(stage: Stage) -> None:
                 topic="known",
                 seconds=36,
                 per_s=1,
-                config={"topic.metadata.refresh.interval.ms": 150},
+                config={"topic.metadata.refresh.interval.ms": stage.number(150, 100, 900)},
             )
         )
 
@@ -368,14 +376,20 @@ def _behind(stage: Stage) -> None:
         topic="backlog",
         group="slow-readers",
         at_once=10,
-        work_s=1.0,
+        work_s=stage.value(1.0, 0.5, 2.0),
         reset="earliest",
         config={"max_partition_fetch_bytes": 4000, "auto_commit_interval_ms": 1000},
     )
     time.sleep(5)
     with stage.fault():
         stage.finish(
-            stage.worker("produce", client_id="writer", topic="backlog", seconds=35, per_s=60)
+            stage.worker(
+                "produce",
+                client_id="writer",
+                topic="backlog",
+                seconds=35,
+                per_s=stage.number(60, 45, 120),
+            )
         )
 
 
@@ -405,18 +419,20 @@ def _producer(stage: Stage, client_id: str, topic: str, seconds: int, per_s: int
 
 def _slow_follower(stage: Stage) -> None:
     """Of the follower's disks, the one that holds the topic is slow."""
-    _producer(stage, "patient", "copied", 60, 20)
+    _producer(stage, "patient", "copied", 60, stage.number(20, 8, 40))
     time.sleep(10)
-    with stage.fault(), stage.trio.stands[2].slow_disk(60, "copied-"):
-        time.sleep(25)
+    with stage.fault(), stage.trio.stands[2].slow_disk(stage.number(60, 30, 200), "copied-"):
+        time.sleep(stage.value(25, 15, 35))
     time.sleep(6)
 
 
 def _slow_disk(stage: Stage) -> None:
-    stage.worker("produce_python", client_id="patient", topic="stored", per_s=12)
+    stage.worker(
+        "produce_python", client_id="patient", topic="stored", per_s=stage.number(12, 6, 30)
+    )
     time.sleep(9)
-    with stage.fault(), stage.trio.stands[1].slow_disk(120, ".log"):
-        time.sleep(25)
+    with stage.fault(), stage.trio.stands[1].slow_disk(stage.number(120, 50, 300), ".log"):
+        time.sleep(stage.value(25, 15, 35))
     time.sleep(6)
 
 
@@ -431,11 +447,14 @@ def _all_disks(stage: Stage) -> None:
 
 
 def _all_starved(stage: Stage) -> None:
-    stage.worker("produce_python", client_id="waiter", topic="hungry", per_s=15)
+    stage.worker(
+        "produce_python", client_id="waiter", topic="hungry", per_s=stage.number(15, 8, 25)
+    )
+    share = stage.value(0.06, 0.03, 0.09)
     time.sleep(14)
     with contextlib.ExitStack() as together, stage.fault():
         for stand in stage.trio.stands:
-            together.enter_context(stand.starved(0.06))
+            together.enter_context(stand.starved(share))
         time.sleep(25)
     time.sleep(8)
 
@@ -445,15 +464,16 @@ def _narrow_link(stage: Stage) -> None:
     _producer(stage, "office", "wide", 40, 10)
     time.sleep(4)
     with stage.fault():
-        stage.jobs.shape(600)
-        config: dict[str, Any] = {"linger.ms": 400, "batch.num.messages": 100}
+        stage.jobs.shape(stage.number(600, 400, 900))
+        linger_ms = stage.number(400, 100, 800)
+        config: dict[str, Any] = {"linger.ms": linger_ms, "batch.num.messages": 100}
         child = stage.worker(
             "produce",
             client_id="branch",
             topic="wide",
             seconds=22,
             per_s=30,
-            size=1500,
+            size=stage.number(1500, 1000, 2000),
             config=config,
         )
         stage.finish(child)
@@ -467,8 +487,8 @@ def _narrow_broker(stage: Stage) -> None:
     stage.worker("consume_python", client_id="reader", **group)
     time.sleep(9)
     with stage.fault():
-        stage.trio.stands[2].machine.shape(320)
-        time.sleep(25)
+        stage.trio.stands[2].machine.shape(stage.number(320, 200, 450))
+        time.sleep(stage.value(25, 15, 35))
         stage.trio.stands[2].machine.unshape()
     time.sleep(5)
 

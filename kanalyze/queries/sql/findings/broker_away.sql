@@ -17,39 +17,33 @@ SELECT
         number_text(attempts, 'connection'), ' of ', number_text(clients, 'client'), ' in ',
         in_s(last_ns - first_ns), ' s failed: ', refused, ' refused, ', attempts - refused,
         ' not answered; ', number_text(served_ever, 'other'), ' succeeded',
-        CASE WHEN served_between > 0 THEN concat(', of which ', served_between, ' meanwhile') ELSE '' END,
+        CASE WHEN served_between > 0 THEN concat(', of which ', served_between, ' meanwhile') END,
         CASE
             WHEN moved > 0
                 THEN concat(
                     '; other brokers answered ', moved, CASE WHEN clients = 1 THEN ' client' ELSE ' of them' END,
                     ' meanwhile'
                 )
-            ELSE ''
         END,
-        CASE WHEN is_controller THEN '; the address is a controller''s' ELSE '' END,
+        CASE WHEN is_controller THEN '; the address is a controller''s' END,
         CASE
             WHEN answered > 0
                 THEN concat(
                     '; but on connections that were open it answered ', number_text(answered, 'request'),
                     ' meanwhile'
                 )
-            ELSE ''
         END,
         CASE
             WHEN back_ns IS NULL THEN '; it was not seen to come back'
-            WHEN left_ns IS NULL THEN ''
-            ELSE concat('; it was back ', in_s(back_ns - left_ns), ' s after its last answer')
+            WHEN left_ns IS NOT NULL
+                THEN concat('; it was back ', in_s(back_ns - left_ns), ' s after its last answer')
         END,
-        CASE WHEN lost > 0 THEN concat('; it left ', number_text(lost, 'write'), ' unanswered') ELSE '' END,
+        CASE WHEN lost > 0 THEN concat('; it left ', number_text(lost, 'write'), ' unanswered') END,
         CASE
             WHEN refused_writes > 0
                 THEN concat('; ', number_text(refused_writes, 'write'), ' failed for want of replicas')
-            ELSE ''
         END,
-        CASE
-            WHEN longest_write_ns IS NULL THEN ''
-            ELSE concat('; the longest write meanwhile took ', in_s(longest_write_ns), ' s')
-        END
+        '; the longest write meanwhile took ' || in_s(longest_write_ns) || ' s'
     ) AS what,
     -- rows: connection_keys,
     -- One node may have several ports: clients wait for the others.
@@ -62,4 +56,3 @@ WHERE
     NOT is_orderly
     AND attempts >= $least_attempts
     AND last_ns - first_ns >= $least_span_s * 1000000000
-ORDER BY weight DESC, broker_ip, broker_port

@@ -20,7 +20,7 @@ SELECT
         END,
         number_text(attempts, 'connection'), ' failed meanwhile, no write; others answered ', moved,
         ' of ', number_text(clients, 'client'),
-        CASE WHEN is_controller THEN '; the address is a controller''s' ELSE '' END
+        CASE WHEN is_controller THEN '; the address is a controller''s' END
     ) AS what,
     -- rows: connection_keys,
     attempts AS weight,
@@ -32,4 +32,3 @@ WHERE
     is_orderly
     AND attempts >= $least_attempts
     AND back_ns - from_ns >= $least_away_s * 1000000000
-ORDER BY weight DESC, broker_ip, broker_port

@@ -32,8 +32,7 @@ WITH times AS (
         request_bytes + response_bytes AS bytes,
         CASE WHEN api_name IN ('Produce', 'OffsetCommit') THEN $disk_norm_ms ELSE $memory_norm_ms END
         * 1000000 AS norm_ns,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM measured
     WHERE
         work_latency_ns IS NOT NULL
@@ -54,38 +53,25 @@ spans AS (
         avg(bytes) AS bytes,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY time_ns) AS median_ns
     FROM times
-    GROUP BY broker_ip, broker_port, api_name, span, norm_ns
+    GROUP BY ALL
     HAVING count(*) >= 3
 ),
-usual AS (
+compared AS (
     SELECT
-        broker_ip,
-        broker_port,
-        api_name,
-        percentile_disc(0.2) WITHIN GROUP (ORDER BY median_ns) AS usual_ns,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY bytes) AS bytes,
-        sum(requests) AS requests
+        * EXCLUDE (requests),
+        sum(requests) OVER of_api AS requests,
+        quantile_disc(bytes, 0.5) OVER of_api AS usual_bytes,
+        quantile_disc(median_ns, 0.2) OVER of_api AS usual_ns
     FROM spans
-    GROUP BY broker_ip, broker_port, api_name
+    WINDOW of_api AS (PARTITION BY broker_ip, broker_port, api_name)
 ),
 slow_spans AS (
     SELECT
-        spans.broker_ip,
-        spans.broker_port,
-        spans.api_name,
-        spans.span,
-        usual.usual_ns,
-        usual.requests,
-        least(
-            spans.norm_ns, greatest($least_ms * 1000000, $least_ratio * usual.usual_ns)
-        ) AS limit_ns,
-        spans.norm_ns <= usual.usual_ns AS was_always_slow
-    FROM spans
-    JOIN usual USING (broker_ip, broker_port, api_name)
-    WHERE
-        spans.median_ns
-        >= least(spans.norm_ns, greatest($least_ms * 1000000, $least_ratio * usual.usual_ns))
-        AND spans.bytes <= $most_larger * usual.bytes
+        *,
+        least(norm_ns, greatest($least_ms * 1000000, $least_ratio * usual_ns)) AS limit_ns,
+        norm_ns <= usual_ns AS was_always_slow
+    FROM compared
+    WHERE median_ns >= limit_ns AND bytes <= $most_larger * usual_bytes
 ),
 of_apis AS (
     SELECT
@@ -102,8 +88,7 @@ of_apis AS (
         bool_and(times.acks = -1) AS is_for_all,
         -- rows: list(times.request_id) FILTER (WHERE times.time_ns >= slow_spans.limit_ns) AS request_ids,
         min(times.request_start_ns) AS first_time_ns,
-        max(times.request_start_ns) AS last_time_ns,
-        min(times.request_packet) AS first_packet
+        max(times.request_start_ns) AS last_time_ns
     FROM times
     JOIN slow_spans USING (broker_ip, broker_port, api_name, span)
     GROUP BY times.broker_ip, times.broker_port, times.api_name
@@ -114,67 +99,56 @@ placed AS (
     SELECT
         *,
         row_number() OVER (PARTITION BY broker_ip, broker_port ORDER BY slow DESC, api_name) AS place,
-        count(*) OVER (PARTITION BY broker_ip, broker_port) AS apis,
-        bool_and(coalesce(is_for_all, false)) OVER (PARTITION BY broker_ip, broker_port) AS only_for_all
+        list_sort(list(api_name) OVER of_broker) AS api_names,
+        bool_and(coalesce(is_for_all, false)) OVER of_broker AS only_for_all
     FROM of_apis
+    WINDOW of_broker AS (PARTITION BY broker_ip, broker_port)
 ),
-others AS (
+told AS (
     SELECT
-        placed.broker_ip,
-        placed.broker_port,
-        array_to_string(list_sort(list(DISTINCT also.api_name)), ', ') AS names
+        *,
+        (
+            SELECT count(*)
+            FROM placed AS also
+            WHERE
+                also.place = 1
+                AND (also.broker_ip <> placed.broker_ip OR also.broker_port <> placed.broker_port)
+                AND also.first_time_ns <= placed.last_time_ns
+                AND also.last_time_ns >= placed.first_time_ns
+        ) AS brokers
     FROM placed
-    JOIN of_apis AS also
-        ON placed.broker_ip = also.broker_ip
-        AND placed.broker_port = also.broker_port
-        AND placed.api_name <> also.api_name
-    WHERE placed.place = 1
-    GROUP BY placed.broker_ip, placed.broker_port
-),
-together AS (
-    SELECT
-        placed.broker_ip,
-        placed.broker_port,
-        count(*) AS brokers
-    FROM placed
-    JOIN placed AS also
-        ON (placed.broker_ip <> also.broker_ip OR placed.broker_port <> also.broker_port)
-        AND placed.first_time_ns <= also.last_time_ns
-        AND also.first_time_ns <= placed.last_time_ns
-    WHERE placed.place = 1 AND also.place = 1
-    GROUP BY placed.broker_ip, placed.broker_port
+    WHERE place = 1
 )
 SELECT
-    placed.broker_ip,
-    placed.broker_port,
-    placed.api_name,
+    broker_ip,
+    broker_port,
+    api_name,
     concat(
-        placed.slow, ' of ', placed.requests, ' requests took ', in_ms(placed.limit_ns), ' ms or more, ',
-        in_ms(placed.median_ns), ' ms at the median of ', 2 * placed.spans, ' s; ',
+        slow, ' of ', requests, ' requests took ', in_ms(limit_ns), ' ms or more, ',
+        in_ms(median_ns), ' ms at the median of ', 2 * spans, ' s; ',
         CASE
-            WHEN placed.was_always_slow
-                THEN concat('it was never faster in this capture (', in_ms(placed.usual_ns), ' ms)')
-            ELSE concat('in its fastest seconds ', in_ms(placed.usual_ns), ' ms')
+            WHEN was_always_slow
+                THEN concat('it was never faster in this capture (', in_ms(usual_ns), ' ms)')
+            ELSE concat('in its fastest seconds ', in_ms(usual_ns), ' ms')
         END,
-        CASE WHEN others.names IS NULL THEN '' ELSE concat('; so did ', others.names) END,
         CASE
-            WHEN placed.only_for_all
+            WHEN array_length(api_names) > 1
+                THEN concat(
+                    '; so did ',
+                    array_to_string(list_filter(api_names, lambda name: name <> api_name), ', ')
+                )
+        END,
+        CASE
+            WHEN only_for_all
                 THEN '; only writes with acks=all are slow, so a follower may be the reason'
-            ELSE ''
         END,
         CASE
-            WHEN together.brokers IS NULL THEN ''
-            ELSE concat('; ', number_text(together.brokers, 'other broker'), ' slowed at that time')
+            WHEN brokers > 0
+                THEN concat('; ', number_text(brokers, 'other broker'), ' slowed at that time')
         END
     ) AS what,
-    -- rows: placed.request_ids,
-    placed.median_ns / 1e6 AS weight,
-    placed.first_time_ns,
-    placed.last_time_ns,
-    placed.first_packet
-FROM placed
-LEFT JOIN others ON placed.broker_ip = others.broker_ip AND placed.broker_port = others.broker_port
-LEFT JOIN together
-    ON placed.broker_ip = together.broker_ip AND placed.broker_port = together.broker_port
-WHERE placed.place = 1
-ORDER BY weight DESC, placed.broker_ip, placed.broker_port
+    -- rows: request_ids,
+    median_ns / 1e6 AS weight,
+    first_time_ns,
+    last_time_ns
+FROM told

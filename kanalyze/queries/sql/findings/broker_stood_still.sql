@@ -5,25 +5,20 @@
 -- why: Every client that has partitions or a group on it waits; those with short timeouts fail over, and members may lose their groups.
 -- repair: Without retransmissions the machine's TCP went on, so the process stood still: a garbage collection (gc.log), a disk that hung under the log (iostat, kernel log), a stop by a debugger or a container's CPU limit (throttling). With retransmissions the machine or its network did: a virtual machine that was moved or suspended, a link.
 -- see: over_time
--- only if requests: bool_or(api_name IN ('Fetch', 'ListOffsets', 'Metadata', 'ApiVersions', 'Heartbeat', 'OffsetFetch', 'FindCoordinator', 'BrokerHeartbeat', 'ConsumerGroupHeartbeat', 'DescribeCluster') AND latency_ns >= $least_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000)
+-- only if requests: bool_or(is_answered_alone(api_name) AND latency_ns >= $least_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000)
 -- parameter least_s = 1: minimum seconds without a response; a Fetch has to wait for so much longer than its max.wait
 -- parameter least_alone_s = 3: the same, if only one connection waited
 WITH late AS (
-    SELECT
+    SELECT DISTINCT
         broker_ip,
         broker_port
     FROM requests
     WHERE
-        -- What a broker answers without waiting for anyone.
-        api_name IN (
-            'Fetch', 'ListOffsets', 'Metadata', 'ApiVersions', 'Heartbeat', 'OffsetFetch',
-            'FindCoordinator', 'BrokerHeartbeat', 'ConsumerGroupHeartbeat', 'DescribeCluster'
-        )
+        is_answered_alone(api_name)
         AND latency_ns
         >= $least_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000
-    GROUP BY broker_ip, broker_port
 ),
-answers AS (
+silences AS (
     SELECT
         requests.broker_ip,
         requests.broker_port,
@@ -33,14 +28,9 @@ answers AS (
             ORDER BY requests.response_start_ns
         ) AS from_ns
     FROM requests
-    JOIN late
-        ON requests.broker_ip = late.broker_ip AND requests.broker_port = late.broker_port
+    JOIN late USING (broker_ip, broker_port)
     WHERE requests.response_start_ns IS NOT NULL
-),
-silences AS (
-    SELECT *
-    FROM answers
-    WHERE until_ns - from_ns >= $least_s * 1000000000
+    QUALIFY until_ns - from_ns >= $least_s * 1000000000
 ),
 begun AS (
     SELECT
@@ -48,9 +38,8 @@ begun AS (
         requests.connection_number,
         min(requests.response_start_ns) AS first_response_ns
     FROM requests
-    JOIN late
-        ON requests.broker_ip = late.broker_ip AND requests.broker_port = late.broker_port
-    GROUP BY requests.connection, requests.connection_number
+    JOIN late USING (broker_ip, broker_port)
+    GROUP BY ALL
 ),
 waiting AS (
     SELECT
@@ -62,7 +51,6 @@ waiting AS (
         requests.client_id,
         requests.client_ip,
         requests.request_start_ns,
-        requests.request_packet,
         requests.response_start_ns,
         requests.retransmitted_packets,
         concat(requests.connection, ' ', requests.connection_number) AS connection_key,
@@ -71,10 +59,7 @@ waiting AS (
         -- How long such a request waited. One behind another on its connection waits for that.
         CASE
             WHEN
-                requests.api_name IN (
-                    'Fetch', 'ListOffsets', 'Metadata', 'ApiVersions', 'Heartbeat', 'OffsetFetch',
-                    'FindCoordinator', 'BrokerHeartbeat', 'ConsumerGroupHeartbeat', 'DescribeCluster'
-                )
+                is_answered_alone(requests.api_name)
                 AND begun.first_response_ns <= silences.from_ns
                 AND coalesce(requests.pipeline_wait_ns, 0) < 1000000000
                 THEN
@@ -100,8 +85,7 @@ stood AS (
         count(*) FILTER (WHERE is_at_once) AS at_once,
         count(DISTINCT connection_key) AS connections,
         sum(retransmitted_packets) AS retransmitted,
-        min(request_start_ns) AS first_time_ns,
-        min(request_packet) AS first_packet
+        min(request_start_ns) AS first_time_ns
     FROM waiting
     GROUP BY broker_ip, broker_port, from_ns, until_ns
     HAVING
@@ -116,9 +100,7 @@ affected AS (
         waiting.broker_ip,
         waiting.broker_port,
         count(DISTINCT concat(client_ip, ' ', client_id)) AS clients,
-        array_to_string(
-            list_sort(list(DISTINCT client_id) FILTER (WHERE client_id IS NOT NULL)), ', '
-        ) AS names
+        names_text(client_id) AS names
     FROM waiting
     JOIN stood USING (broker_ip, broker_port, from_ns)
     GROUP BY waiting.broker_ip, waiting.broker_port
@@ -129,8 +111,7 @@ everybody AS (
         requests.broker_port,
         count(DISTINCT concat(requests.client_ip, ' ', requests.client_id)) AS clients
     FROM requests
-    JOIN late
-        ON requests.broker_ip = late.broker_ip AND requests.broker_port = late.broker_port
+    JOIN late USING (broker_ip, broker_port)
     WHERE requests.request_bytes IS NOT NULL
     GROUP BY requests.broker_ip, requests.broker_port
 ),
@@ -157,12 +138,8 @@ together AS (
                 WHEN stood.broker_ip <> others.broker_ip THEN concat(others.broker_ip, ' ', others.broker_port)
             END
         ) AS others,
-        array_to_string(
-            list_sort(
-                list(DISTINCT CAST(others.broker_port AS VARCHAR))
-                FILTER (WHERE stood.broker_ip = others.broker_ip)
-            ),
-            ', '
+        names_text(
+            CASE WHEN stood.broker_ip = others.broker_ip THEN CAST(others.broker_port AS VARCHAR) END
         ) AS ports
     FROM stood
     JOIN stood AS others
@@ -176,35 +153,29 @@ SELECT
     told.broker_port,
     concat(
         'no response for ', in_s(max(until_ns - from_ns)), ' s',
-        CASE WHEN count(*) > 1 THEN concat(', the longest of ', count(*), ' times') ELSE '' END,
+        CASE WHEN count(*) > 1 THEN concat(', the longest of ', count(*), ' times') END,
         '; ', number_text(sum(requests), 'request'), ' on ', number_text(max(connections), 'connection'),
         ' of ', max(affected.clients), ' of its ', number_text(max(everybody.clients), 'client'),
-        CASE WHEN max(affected.clients) <= 5 AND max(names) <> '' THEN concat(' (', max(names), ')') ELSE '' END,
+        CASE WHEN max(affected.clients) <= 5 AND max(names) <> '' THEN concat(' (', max(names), ')') END,
         ' waited, ', sum(at_once), ' answered within 1 s then; ',
         number_text(coalesce(sum(retransmitted), 0), 'retransmission'), ' meanwhile',
         CASE
             WHEN max(together.ports) <> '' THEN concat('; port ', max(together.ports), ' of that address too')
-            ELSE ''
         END,
         CASE
-            WHEN coalesce(max(together.others), 0) = 0 THEN ''
-            ELSE concat(
-                '; ', number_text(max(together.others), 'other broker'), ' stood still at that time,',
-                ' as if all of them, or the capture, did'
-            )
+            WHEN max(together.others) > 0
+                THEN concat(
+                    '; ', number_text(max(together.others), 'other broker'), ' stood still at that time,',
+                    ' as if all of them, or the capture, did'
+                )
         END
     ) AS what,
     -- rows: flatten(list(told.request_ids)) AS request_ids,
     max(affected.clients) * sum(until_ns - from_ns) / 1e9 AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(until_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(until_ns) AS last_time_ns
 FROM told
-JOIN affected
-    ON told.broker_ip = affected.broker_ip AND told.broker_port = affected.broker_port
-JOIN everybody
-    ON told.broker_ip = everybody.broker_ip AND told.broker_port = everybody.broker_port
-LEFT JOIN together
-    ON told.broker_ip = together.broker_ip AND told.broker_port = together.broker_port
+JOIN affected USING (broker_ip, broker_port)
+JOIN everybody USING (broker_ip, broker_port)
+LEFT JOIN together USING (broker_ip, broker_port)
 GROUP BY told.broker_ip, told.broker_port
-ORDER BY weight DESC, broker_ip, broker_port

@@ -24,8 +24,7 @@ SELECT
     -- rows: list(concat(connection, ' ', connection_number)) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
-    max(end_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(end_ns) AS last_time_ns
 FROM connections
 WHERE
     protocol = 'tls'
@@ -37,4 +36,3 @@ WHERE
     )
 GROUP BY broker_ip, broker_port
 HAVING count(*) >= $least_connections
-ORDER BY weight DESC, broker_ip, broker_port

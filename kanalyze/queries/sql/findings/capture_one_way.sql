@@ -15,8 +15,7 @@ WITH one_way AS (
         broker_ip,
         broker_port,
         start_ns,
-        end_ns,
-        first_packet
+        end_ns
     FROM connections
     WHERE
         (
@@ -38,9 +37,7 @@ SELECT
     -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
-    max(end_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(end_ns) AS last_time_ns
 FROM one_way
 GROUP BY broker_ip, broker_port, heard
 HAVING count(*) >= $least_connections
-ORDER BY weight DESC, broker_ip, broker_port, heard

@@ -15,21 +15,19 @@ WITH cut AS (
         count(*) AS connections,
         count(*) FILTER (WHERE protocol = 'tls' OR tls_decrypted) AS tls_connections,
         min(start_ns) AS first_time_ns,
-        max(end_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
+        max(end_ns) AS last_time_ns
     FROM connections
     WHERE client_snapped_bytes > 0 OR broker_snapped_bytes > 0
 )
 SELECT
     concat(
         bytes, ' B cut off packets of ', number_text(connections, 'connection'),
-        CASE WHEN tls_connections = 0 THEN '' ELSE concat(' (', tls_connections, ' with TLS)') END,
+        CASE WHEN tls_connections > 0 THEN concat(' (', tls_connections, ' with TLS)') END,
         '; ', captured_bytes, ' B were captured'
     ) AS what,
     -- rows: connection_keys,
     bytes AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM cut
 WHERE bytes >= $least_bytes

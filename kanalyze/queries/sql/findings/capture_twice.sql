@@ -20,7 +20,6 @@ WITH sides AS (
         requests,
         start_ns,
         end_ns,
-        first_packet,
         CAST(client_payload_bytes AS DOUBLE) - client_retransmitted_bytes - client_duplicate_bytes
             AS client_bytes,
         CAST(broker_payload_bytes AS DOUBLE) - broker_retransmitted_bytes - broker_duplicate_bytes
@@ -147,8 +146,7 @@ alike AS (
         AND mine.member_id IS NOT DISTINCT FROM theirs.member_id
         AND mine.transactional_id IS NOT DISTINCT FROM theirs.transactional_id
         AND mine.partitions IS NOT DISTINCT FROM theirs.partitions
-    GROUP BY
-        paired.connection, paired.connection_number, paired.other_connection, paired.other_number
+    GROUP BY ALL
     HAVING count(*) = max(paired.requests)
 )
 SELECT
@@ -165,8 +163,7 @@ SELECT
     -- rows: list_concat(list(concat(paired.connection, ' ', paired.connection_number)), list(concat(paired.other_connection, ' ', paired.other_number))) AS connection_keys,
     count(*) AS weight,
     min(paired.start_ns) AS first_time_ns,
-    max(paired.end_ns) AS last_time_ns,
-    min(paired.first_packet) AS first_packet
+    max(paired.end_ns) AS last_time_ns
 FROM paired
 JOIN alike USING (connection, connection_number, other_connection, other_number)
 WHERE
@@ -185,6 +182,3 @@ WHERE
 GROUP BY
     paired.client_ip, paired.broker_ip, paired.broker_port,
     paired.other_client_ip, paired.other_broker_ip, paired.other_broker_port
-ORDER BY
-    weight DESC, paired.broker_ip, paired.broker_port, paired.other_broker_ip, paired.other_broker_port,
-    paired.client_ip, paired.other_client_ip

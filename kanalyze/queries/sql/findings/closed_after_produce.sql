@@ -9,16 +9,7 @@
 -- only if connections: count(*) FILTER (WHERE closed_by = 'broker' AND requests > 0) >= $least_connections
 -- parameter least_connections = 3: minimum number of such connections
 -- parameter longest_s = 1: maximum seconds from the request to the end of its connection
-WITH last_sent AS (
-    SELECT
-        connection,
-        connection_number,
-        max(request_end_ns) AS last_ns
-    FROM requests
-    WHERE request_end_ns IS NOT NULL
-    GROUP BY connection, connection_number
-),
-sent AS (
+WITH sent AS (
     SELECT
         requests.client_id,
         requests.client_ip,
@@ -30,15 +21,14 @@ sent AS (
         requests.connection_number,
         connections.start_ns,
         connections.closed_ns,
-        connections.first_packet,
-        requests.request_end_ns = last_sent.last_ns
+        requests.request_end_ns
+        = max(requests.request_end_ns) OVER (PARTITION BY requests.connection, requests.connection_number)
         AND connections.closed_by = 'broker'
         AND connections.closed_ns - requests.request_end_ns
         BETWEEN 0 AND $longest_s * 1000000000 AS is_cut
     FROM requests
     JOIN connections USING (connection, connection_number)
-    JOIN last_sent USING (connection, connection_number)
-    WHERE
+    QUALIFY
         requests.status = 'one_way' AND requests.api_name = 'Produce' AND requests.wire = 'kafka'
 )
 SELECT
@@ -64,12 +54,10 @@ SELECT
     -- rows: list(concat(connection, ' ', connection_number)) FILTER (WHERE is_cut) AS connection_keys,
     count(*) FILTER (WHERE is_cut) AS weight,
     min(CASE WHEN is_cut THEN start_ns END) AS first_time_ns,
-    max(CASE WHEN is_cut THEN start_ns END) AS last_time_ns,
-    min(CASE WHEN is_cut THEN first_packet END) AS first_packet
+    max(CASE WHEN is_cut THEN start_ns END) AS last_time_ns
 FROM sent
 GROUP BY client_id, client_ip, broker_ip, broker_port
 HAVING
     count(*) FILTER (WHERE is_cut) >= $least_connections
     -- A broker that stops closes all connections at once; this client comes again.
     AND max(CASE WHEN is_cut THEN start_ns END) > min(CASE WHEN is_cut THEN closed_ns END)
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port

@@ -35,8 +35,7 @@ closed AS (
         connections.closed_ns,
         connections.closed_ns - asked.asked_ns AS until_ns,
         connections."end",
-        connections.start_ns,
-        connections.first_packet
+        connections.start_ns
     FROM connections
     JOIN asked USING (connection, connection_number)
     WHERE
@@ -65,7 +64,7 @@ SELECT
     concat(
         number_text(count(*), 'connection'), ' in ', in_s(max(closed.start_ns) - min(closed.start_ns)),
         ' s closed at ApiVersions ',
-        array_to_string(list_sort(list(DISTINCT concat('v', closed.api_version))), ', '),
+        names_text(concat('v', closed.api_version)),
         ' without an answer: ', count(*) FILTER (WHERE closed."end" = 'reset'), ' by RST, ',
         count(*) FILTER (WHERE closed."end" <> 'reset'), ' by FIN, within ',
         in_ms(max(closed.until_ns)), ' ms; answers on ',
@@ -74,14 +73,11 @@ SELECT
     -- rows: list(closed.connection_key) AS connection_keys,
     count(*) AS weight,
     min(closed.start_ns) AS first_time_ns,
-    max(closed.start_ns) AS last_time_ns,
-    min(closed.first_packet) AS first_packet
+    max(closed.start_ns) AS last_time_ns
 FROM closed
-JOIN others
-    ON closed.broker_ip = others.broker_ip AND closed.broker_port = others.broker_port
+JOIN others USING (broker_ip, broker_port)
 GROUP BY closed.client_id, closed.client_ip, closed.broker_ip, closed.broker_port
 HAVING
     count(*) >= $least_connections
     -- A broker that stops closes all connections at once; these come again.
     AND max(closed.start_ns) > min(closed.closed_ns)
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port

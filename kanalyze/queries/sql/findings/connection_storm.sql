@@ -34,8 +34,7 @@ counted AS (
         avg(requests) AS requests_each,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY duration_ns) AS duration_ns,
         min(start_ns) AS first_time_ns,
-        max(start_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
+        max(start_ns) AS last_time_ns
     FROM connections
     WHERE
         protocol IN ('kafka', 'kafka-0.7', 'tls')
@@ -55,21 +54,16 @@ SELECT
         number_text(connections, 'short connection'), ' to ', number_text(brokers, 'broker'),
         ' in ', in_s(last_time_ns - first_time_ns), ' s, half of them within ',
         CAST(round(duration_ns / 1e6) AS BIGINT), ' ms',
-        CASE
-            WHEN requests_each IS NULL THEN ''
-            ELSE concat(', ', round(requests_each * 10) / 10, ' requests on each')
-        END,
+        ', ' || round(requests_each * 10) / 10 || ' requests on each',
         '; ', closed_by_broker, ' closed by the broker'
     ) AS what,
     -- rows: connection_keys,
     connections AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM counted
 LEFT JOIN joined
     ON counted.client_ip = joined.client_ip AND counted.client_id IS NOT DISTINCT FROM joined.client_id
 WHERE
     connections >= $least_connections
     AND connections * 1000000000.0 >= $least_per_s * (last_time_ns - first_time_ns)
-ORDER BY weight DESC, counted.client_id NULLS LAST, counted.client_ip

@@ -16,25 +16,18 @@ WITH sent AS (
         requests.client_id,
         requests.client_ip,
         requests.request_start_ns,
-        requests.request_packet,
         requests.request_end_ns - requests.request_start_ns AS sending_ns,
         -- Lost packets are also sent again after 200 ms.
         coalesce(connections.client_retransmitted_packets, 0) = 0
         AND connections.client_out_of_order_packets = 0
-        AND requests.request_bytes <= $largest_bytes AS may_be
-    FROM requests
-    JOIN connections USING (connection, connection_number)
-    WHERE requests.request_start_ns IS NOT NULL
-),
-judged AS (
-    SELECT
-        *,
-        may_be
+        AND requests.request_bytes <= $largest_bytes
         AND (
             sending_ns BETWEEN 39000000 AND 40000000 + $longest_more_ms * 1000000
             OR sending_ns BETWEEN 199000000 AND 200000000 + $longest_more_ms * 1000000
         ) AS is_late
-    FROM sent
+    FROM requests
+    JOIN connections USING (connection, connection_number)
+    WHERE requests.request_start_ns IS NOT NULL
 )
 SELECT
     client_id,
@@ -50,11 +43,9 @@ SELECT
     -- rows: list(request_id) FILTER (WHERE is_late) AS request_ids,
     count(*) FILTER (WHERE is_late) AS weight,
     min(request_start_ns) FILTER (WHERE is_late) AS first_time_ns,
-    max(request_start_ns) FILTER (WHERE is_late) AS last_time_ns,
-    min(request_packet) FILTER (WHERE is_late) AS first_packet
-FROM judged
+    max(request_start_ns) FILTER (WHERE is_late) AS last_time_ns
+FROM sent
 GROUP BY client_id, client_ip
 HAVING
     count(*) FILTER (WHERE is_late) >= $least_requests
     AND count(*) FILTER (WHERE is_late) >= $least_share * count(*)
-ORDER BY weight DESC, client_id NULLS LAST, client_ip

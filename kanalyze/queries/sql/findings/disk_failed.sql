@@ -12,4 +12,3 @@ WHERE weight >= $least_requests AND error_code IN (
     56, -- KAFKA_STORAGE_ERROR
     57  -- LOG_DIR_NOT_FOUND
 )
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

@@ -20,8 +20,7 @@ WITH refused AS (
         min(topic) AS topic,
         max(topic) AS last_topic,
         min(request_start_ns) AS request_start_ns,
-        min(response_start_ns) AS response_start_ns,
-        min(request_packet) AS request_packet
+        min(response_start_ns) AS response_start_ns
     FROM errors
     WHERE error_code NOT IN (
         -- These are said by findings of their own.
@@ -30,14 +29,16 @@ WITH refused AS (
         27, -- REBALANCE_IN_PROGRESS: how a member learns of it
         79  -- MEMBER_ID_REQUIRED: how a member gets its id
     )
-    GROUP BY request_id, client_id, client_ip, api_name, error_code
+    GROUP BY ALL
 ),
 spaced AS (
     SELECT
         *,
         response_start_ns - lag(response_start_ns) OVER (
             PARTITION BY client_id, client_ip, api_name, error_code ORDER BY response_start_ns
-        ) AS since_last_ns
+        ) AS since_last_ns,
+        count(DISTINCT concat(client_ip, ' ', client_id)) OVER (PARTITION BY api_name, error_code)
+            AS clients
     FROM refused
 ),
 sent AS (
@@ -49,14 +50,6 @@ sent AS (
     FROM requests
     WHERE request_bytes IS NOT NULL
     GROUP BY client_id, client_ip, api_name
-),
-of_all AS (
-    SELECT
-        api_name,
-        error_code,
-        count(DISTINCT concat(client_ip, ' ', client_id)) AS clients
-    FROM refused
-    GROUP BY api_name, error_code
 )
 SELECT
     spaced.client_id,
@@ -68,27 +61,31 @@ SELECT
         count(*), ' of ', max(sent.asked), ' ', coalesce(spaced.api_name, '?'), ' requests refused, over ',
         in_s(max(response_start_ns) - min(response_start_ns)), ' s; ',
         CASE
-            WHEN max(of_all.clients) = 1 THEN 'no other client has this error'
-            ELSE concat(number_text(max(of_all.clients) - 1, 'other client'), ' with this error')
+            WHEN max(clients) = 1 THEN 'no other client has this error'
+            ELSE concat(number_text(max(clients) - 1, 'other client'), ' with this error')
         END
     ) AS what,
     -- rows: list(spaced.request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM spaced
 JOIN sent
     ON spaced.client_id IS NOT DISTINCT FROM sent.client_id
     AND spaced.client_ip = sent.client_ip
     AND spaced.api_name IS NOT DISTINCT FROM sent.api_name
-JOIN of_all
-    ON spaced.api_name IS NOT DISTINCT FROM of_all.api_name AND spaced.error_code = of_all.error_code
 GROUP BY spaced.client_id, spaced.client_ip, spaced.api_name, spaced.error_code
 HAVING
     count(*) >= $least_share * max(sent.asked)
+    -- These say that a broker is not ready yet: as long as others are answered, the client goes on.
+    AND (
+        error_code NOT IN (
+            14, -- COORDINATOR_LOAD_IN_PROGRESS
+            51  -- CONCURRENT_TRANSACTIONS
+        )
+        OR count(*) = max(sent.asked)
+    )
     -- A burst ends when there is no such response for 10 s.
     AND count(*) >= $least_requests
     * count(*) FILTER (WHERE coalesce(since_last_ns, 10000000000) >= 10000000000)
     AND max(response_start_ns) - min(response_start_ns) >= $least_span_s * 1000000000
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, client_ip

@@ -10,40 +10,28 @@
 WITH refused AS (
     SELECT
         errors.request_id,
-        errors.connection,
-        errors.connection_number,
-        errors.correlation_id,
         errors.client_id,
         errors.client_ip,
         errors.api_name,
-        errors.group_id,
-        requests.transactional_id,
         min(errors.error_name) AS error_name,
-        min(errors.error_code) AS error_code,
         min(errors.request_start_ns) AS request_start_ns,
-        min(errors.request_packet) AS request_packet
+        CASE WHEN min(errors.error_code) IN (82, 111) THEN 'group.instance.id' ELSE 'transactional.id' END
+            AS kind,
+        CASE WHEN min(errors.error_code) IN (82, 111) THEN errors.group_id END AS group_id,
+        CASE
+            WHEN min(errors.error_code) IN (82, 111) THEN max(groups.group_instance_id)
+            ELSE min(requests.transactional_id)
+        END AS identity
     FROM errors
-    JOIN requests ON errors.request_id = requests.request_id
+    JOIN requests USING (request_id)
+    LEFT JOIN groups USING (request_id)
     WHERE errors.error_code IN (
         47, -- INVALID_PRODUCER_EPOCH
         82, -- FENCED_INSTANCE_ID
         90, -- PRODUCER_FENCED
         111 -- UNRELEASED_INSTANCE_ID
     )
-    GROUP BY
-        errors.request_id, errors.connection, errors.connection_number, errors.correlation_id,
-        errors.client_id, errors.client_ip, errors.api_name, errors.group_id,
-        requests.transactional_id
-),
-instances AS (
-    SELECT
-        connection,
-        connection_number,
-        correlation_id,
-        request_start_ns,
-        max(group_instance_id) AS group_instance_id
-    FROM groups
-    GROUP BY connection, connection_number, correlation_id, request_start_ns
+    GROUP BY errors.request_id, errors.client_id, errors.client_ip, errors.api_name, errors.group_id
 ),
 -- All that use an identity; the newest member, or the newest connection, is let in.
 users AS (
@@ -56,7 +44,7 @@ users AS (
         count(DISTINCT member_id) AS instances
     FROM groups
     WHERE group_instance_id IS NOT NULL
-    GROUP BY group_id, group_instance_id, client_id, client_ip
+    GROUP BY ALL
     UNION ALL
     -- A broker makes the member id of a static member of its group.instance.id and a random UUID.
     SELECT
@@ -68,11 +56,7 @@ users AS (
         count(DISTINCT member_id) AS instances
     FROM requests
     WHERE member_id IS NOT NULL AND group_id IN (SELECT group_id FROM refused)
-    GROUP BY
-        group_id,
-        regexp_extract(member_id, '^(.+)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$', 1),
-        client_id,
-        client_ip
+    GROUP BY ALL
     UNION ALL
     SELECT
         'transactional.id' AS kind,
@@ -83,16 +67,7 @@ users AS (
         count(DISTINCT concat(connection, ' ', connection_number)) AS instances
     FROM requests
     WHERE transactional_id IS NOT NULL
-    GROUP BY transactional_id, client_id, client_ip
-),
-shut_out AS (
-    SELECT
-        refused.*,
-        CASE WHEN error_code IN (82, 111) THEN 'group.instance.id' ELSE 'transactional.id' END AS kind,
-        CASE WHEN error_code IN (82, 111) THEN instances.group_instance_id ELSE transactional_id END
-            AS identity
-    FROM refused
-    LEFT JOIN instances USING (connection, connection_number, correlation_id, request_start_ns)
+    GROUP BY ALL
 ),
 counted AS (
     SELECT
@@ -100,71 +75,65 @@ counted AS (
         client_ip,
         kind,
         identity,
-        CASE WHEN kind = 'group.instance.id' THEN group_id END AS group_id,
+        group_id,
         -- rows: list(DISTINCT request_id) AS request_ids,
         count(*) AS refused,
-        array_to_string(list_sort(list(DISTINCT api_name)), ', ') AS api_names,
+        names_text(api_name) AS api_names,
         CASE WHEN min(api_name) = max(api_name) THEN min(api_name) END AS api_name,
         min(error_name) AS error_name,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
-    FROM shut_out
-    GROUP BY
-        client_id, client_ip, kind, identity,
-        CASE WHEN kind = 'group.instance.id' THEN group_id END
+        max(request_start_ns) AS last_time_ns
+    FROM refused
+    GROUP BY client_id, client_ip, kind, identity, group_id
     HAVING count(*) >= $least_requests
+),
+compared AS (
+    SELECT
+        counted.*,
+        users.client_id AS user_id,
+        users.client_ip AS user_ip,
+        users.instances,
+        counted.client_ip <> users.client_ip
+        OR counted.client_id IS DISTINCT FROM users.client_id AS is_other
+    FROM counted
+    LEFT JOIN users
+        ON counted.kind = users.kind
+        AND counted.identity = users.identity
+        AND (counted.group_id IS NULL OR counted.group_id = users.group_id)
 )
 SELECT
-    counted.client_id,
-    counted.client_ip,
-    counted.group_id,
-    counted.api_name,
-    counted.error_name,
+    client_id,
+    client_ip,
+    group_id,
+    api_name,
+    error_name,
     concat(
-        number_text(counted.refused, 'request'), ' refused (', api_names, '), over ',
-        in_s(last_time_ns - first_time_ns), ' s; ',
+        number_text(refused, 'request'), ' refused (', api_names, ')',
+        CASE WHEN refused > 1 THEN concat(', over ', in_s(last_time_ns - first_time_ns), ' s') END,
+        '; ',
         CASE
-            WHEN counted.identity IS NULL THEN concat('its ', counted.kind, ' is not in this capture')
-            WHEN count(others.client_ip) = 0
+            WHEN identity IS NULL THEN concat('its ', kind, ' is not in this capture')
+            WHEN count(*) FILTER (WHERE is_other) > 0
                 THEN concat(
-                    'no other client in this capture has its ', counted.kind, ' ', counted.identity,
-                    CASE
-                        WHEN counted.kind = 'group.instance.id' AND max(own.instances) > 1
-                            THEN concat(', with which it joined as ', max(own.instances), ' members')
-                        ELSE ''
-                    END
+                    'its ', kind, ' ', identity, ' is also that of ',
+                    names_text(
+                        CASE WHEN is_other THEN concat(coalesce(user_id, '?'), ' at ', user_ip) END
+                    )
                 )
             ELSE concat(
-                'its ', counted.kind, ' ', counted.identity, ' is also that of ',
-                array_to_string(
-                    list_sort(list(DISTINCT concat(coalesce(others.client_id, '?'), ' at ', others.client_ip))), ', '
-                )
+                'no other client in this capture has its ', kind, ' ', identity,
+                CASE
+                    WHEN kind = 'group.instance.id' AND max(instances) > 1
+                        THEN concat(', with which it joined as ', max(instances), ' members')
+                END
             )
         END
     ) AS what,
-    -- rows: any_value(counted.request_ids) AS request_ids,
-    counted.refused AS weight,
+    -- rows: any_value(request_ids) AS request_ids,
+    refused AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
-FROM counted
-LEFT JOIN users AS own
-    ON counted.kind = own.kind
-    AND counted.identity = own.identity
-    AND (counted.group_id IS NULL OR counted.group_id = own.group_id)
-    AND counted.client_ip = own.client_ip
-    AND counted.client_id IS NOT DISTINCT FROM own.client_id
-LEFT JOIN users AS others
-    ON counted.kind = others.kind
-    AND counted.identity = others.identity
-    AND (counted.group_id IS NULL OR counted.group_id = others.group_id)
-    AND (
-        counted.client_ip <> others.client_ip
-        OR counted.client_id IS DISTINCT FROM others.client_id
-    )
+    last_time_ns
+FROM compared
 GROUP BY
-    counted.client_id, counted.client_ip, counted.group_id, counted.api_name, counted.error_name,
-    counted.refused, api_names, last_time_ns, first_time_ns, counted.identity, counted.kind,
-    first_packet
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, group_id NULLS LAST, error_name
+    client_id, client_ip, group_id, api_name, error_name, refused, api_names, first_time_ns,
+    last_time_ns, identity, kind

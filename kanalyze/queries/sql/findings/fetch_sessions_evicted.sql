@@ -7,11 +7,7 @@
 -- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND error_code = 70) >= $least_answers
 -- parameter least_per_s = 0.1: minimum number of such responses per second of the capture
 -- parameter least_answers = 3: minimum number of such responses
-WITH span AS (
-    SELECT greatest(max(response_start_ns) - min(request_start_ns), 1) AS capture_ns
-    FROM requests
-),
-fetches AS (
+WITH fetches AS (
     SELECT
         broker_ip,
         broker_port,
@@ -19,8 +15,7 @@ fetches AS (
         client_id,
         concat(connection, ' ', connection_number) AS fetcher,
         error_code IS NOT DISTINCT FROM 70 AS is_lost,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM requests
     WHERE api_name = 'Fetch'
 )
@@ -38,13 +33,11 @@ SELECT
     count(*) FILTER (WHERE is_lost) AS weight,
     min(request_start_ns) FILTER (WHERE is_lost) AS first_time_ns,
     max(request_start_ns) FILTER (WHERE is_lost) AS last_time_ns,
-    min(request_packet) FILTER (WHERE is_lost) AS first_packet,
     'FETCH_SESSION_ID_NOT_FOUND' AS error_name,
     'Fetch' AS api_name
 FROM fetches
-CROSS JOIN span
+CROSS JOIN time_extent
 GROUP BY broker_ip, broker_port
 HAVING
     count(*) FILTER (WHERE is_lost) >= $least_answers
-    AND count(*) FILTER (WHERE is_lost) * 1000000000.0 >= $least_per_s * max(capture_ns)
-ORDER BY weight DESC, broker_ip, broker_port
+    AND count(*) FILTER (WHERE is_lost) * 1000000000.0 >= $least_per_s * max(last_ns - first_ns)

@@ -25,8 +25,7 @@ WITH committed AS (
         topic,
         "partition",
         base_offset AS next_offset,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM partitions
     WHERE
         api_name IN ('OffsetCommit', 'TxnOffsetCommit')
@@ -47,8 +46,7 @@ of_partitions AS (
         max(next_offset) AS last_offset,
         -- rows: list(request_id) AS request_ids,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_commit_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_commit_ns
     FROM committed
     GROUP BY group_id, topic, "partition"
 ),
@@ -77,14 +75,13 @@ shown AS (
 measured_lags AS (
     SELECT
         of_partitions.group_id,
-        of_partitions.topic,
-        of_partitions."partition",
+        topic,
+        "partition",
         arg_min(shown.log_end, abs(shown.shown_ns - of_partitions.first_time_ns)) AS first_end,
         max(shown.log_end) AS last_end,
         max(shown.shown_ns) AS last_time_ns
     FROM of_partitions
-    JOIN shown
-        ON of_partitions.topic = shown.topic AND of_partitions."partition" = shown."partition"
+    JOIN shown USING (topic, "partition")
     GROUP BY of_partitions.group_id, of_partitions.topic, of_partitions."partition"
 ),
 judged AS (
@@ -96,10 +93,7 @@ judged AS (
         greatest(last_end - last_offset, 0) AS last_lag,
         greatest(last_end - last_offset, 0) - greatest(first_end - first_offset, 0) AS growth
     FROM of_partitions
-    JOIN measured_lags
-        ON of_partitions.group_id = measured_lags.group_id
-        AND of_partitions.topic = measured_lags.topic
-        AND of_partitions."partition" = measured_lags."partition"
+    JOIN measured_lags USING (group_id, topic, "partition")
     WHERE last_time_ns - of_partitions.first_time_ns >= $least_s * 1000000000
 )
 SELECT
@@ -117,10 +111,8 @@ SELECT
     -- rows: list_distinct(flatten(list(request_ids))) AS request_ids,
     sum(growth) AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(last_time_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(last_time_ns) AS last_time_ns
 FROM judged
 WHERE growth > 0
 GROUP BY group_id, topic
 HAVING sum(growth) >= $least_records AND sum(growth) >= $least_share * sum(written)
-ORDER BY weight DESC, group_id, topic

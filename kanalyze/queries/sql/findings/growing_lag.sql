@@ -15,7 +15,6 @@ WITH fetched AS (
         -- rows: request_id,
         response_start_ns,
         request_start_ns,
-        request_packet,
         high_watermark,
         -- Offsets may have any value of 64 bits, which no sum may exceed.
         CASE
@@ -39,8 +38,7 @@ ends AS (
         arg_max(lag, response_start_ns) AS last_lag,
         arg_max(high_watermark, response_start_ns) AS high_watermark,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM fetched
     WHERE lag >= 0
     GROUP BY client_id, topic, "partition"
@@ -64,18 +62,17 @@ SELECT
         number_text(sum(last_lag), 'record'), ' behind in ', number_text(count(*), 'partition'), ', ', sum(last_lag - first_lag),
         ' more than ', in_s(max(last_time_ns) - min(first_time_ns)), ' s before',
         CASE
-            WHEN count(commits.next_offset) = 0 THEN ''
-            ELSE concat(
-                '; ', sum(greatest(ends.high_watermark - commits.next_offset, 0)),
-                ' behind what group ', min(commits.group_id), ' committed'
-            )
+            WHEN count(commits.next_offset) > 0
+                THEN concat(
+                    '; ', sum(greatest(ends.high_watermark - commits.next_offset, 0)),
+                    ' behind what group ', min(commits.group_id), ' committed'
+                )
         END
     ) AS what,
     -- rows: flatten(list(ends.request_ids)) AS request_ids,
     sum(last_lag - first_lag) AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(last_time_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(last_time_ns) AS last_time_ns
 FROM ends
 LEFT JOIN commits
     ON ends.client_id IS NOT DISTINCT FROM commits.client_id
@@ -84,4 +81,3 @@ LEFT JOIN commits
 WHERE last_lag > first_lag
 GROUP BY ends.client_id, ends.topic
 HAVING sum(last_lag - first_lag) >= $least_records
-ORDER BY weight DESC, ends.client_id NULLS LAST, ends.topic NULLS LAST

@@ -18,8 +18,7 @@ WITH of_clients AS (
         sum(request_bytes) + sum(response_bytes) AS bytes,
         min(api_name) AS api_name,
         min(first_time_ns) AS first_time_ns,
-        max(last_time_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
+        max(last_time_ns) AS last_time_ns
     FROM request_sums
     WHERE
         is_request
@@ -45,12 +44,10 @@ SELECT
     -- rows: (SELECT list(request_id) FROM measured WHERE is_request AND measured.client_id IS NOT DISTINCT FROM compared.client_id AND CASE WHEN compared.is_produce THEN measured.is_produce ELSE measured.is_fetch END) AS request_ids,
     bytes AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM compared
 WHERE
     clients >= $least_clients
     AND all_bytes > 0
     AND bytes * clients >= $least_ratio * all_bytes
     AND bytes * 1000000000.0 >= $least_bytes_per_s * (last_time_ns - first_time_ns)
-ORDER BY weight DESC, client_id NULLS LAST, api_name

@@ -19,8 +19,7 @@ WITH of_partitions AS (
         sum(records) AS records,
         count(DISTINCT client_id) AS clients,
         min(first_time_ns) AS first_time_ns,
-        max(last_time_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
+        max(last_time_ns) AS last_time_ns
     FROM partition_sums
     WHERE api_name IN ('Produce', 'Fetch') AND topic IS NOT NULL AND "partition" IS NOT NULL
     GROUP BY api_name, topic, "partition"
@@ -43,8 +42,7 @@ SELECT
     -- rows: (SELECT list(DISTINCT request_id) FROM partitions WHERE partitions.api_name = compared.api_name AND partitions.topic = compared.topic AND partitions."partition" = compared."partition") AS request_ids,
     bytes AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM compared
 WHERE
     parts >= $least_partitions
@@ -52,4 +50,3 @@ WHERE
     AND bytes >= $least_bytes
     AND bytes >= $least_share * all_bytes
     AND bytes * parts >= $least_ratio * all_bytes
-ORDER BY weight DESC, topic, api_name, "partition"

@@ -34,28 +34,17 @@ cut AS (
     -- A client may close connections that it does not need.
     WHERE connections.closed_by = 'broker'
 ),
-usual AS (
-    SELECT
-        client_id,
-        broker_ip,
-        broker_port,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY silence_s) AS silence_s
-    FROM cut
-    WHERE silence_s >= $least_silence_s
-    GROUP BY client_id, broker_ip, broker_port
-),
 compared AS (
     SELECT
-        cut.*,
-        abs(cut.silence_s - 240) <= $tolerance_s
-        OR abs(cut.silence_s - 540) <= $tolerance_s
-        OR abs(cut.silence_s - 600) <= $tolerance_s AS is_known
+        *,
+        abs(silence_s - 240) <= $tolerance_s
+        OR abs(silence_s - 540) <= $tolerance_s
+        OR abs(silence_s - 600) <= $tolerance_s AS is_known,
+        quantile_disc(silence_s, 0.5) FILTER (WHERE silence_s >= $least_silence_s) OVER (
+            PARTITION BY client_id, broker_ip, broker_port
+        ) AS usual_s
     FROM cut
-    JOIN usual
-        ON cut.client_id IS NOT DISTINCT FROM usual.client_id
-        AND cut.broker_ip = usual.broker_ip
-        AND cut.broker_port = usual.broker_port
-    WHERE abs(cut.silence_s - usual.silence_s) <= $same_share * usual.silence_s
+    QUALIFY abs(silence_s - usual_s) <= $same_share * usual_s
 ),
 of_idle AS (
     SELECT
@@ -68,7 +57,6 @@ of_idle AS (
             CASE
                 WHEN round(min(silence_s) * 10) / 10 < round(max(silence_s) * 10) / 10
                     THEN concat(round(min(silence_s) * 10) / 10, ' to ')
-                ELSE ''
             END,
             round(max(silence_s) * 10) / 10, ' s without packets'
         ) AS what,
@@ -111,27 +99,22 @@ vain AS (
         AND connections.client_lost_bytes = 0
         AND connections.broker_lost_bytes = 0
         AND coalesce(connections.client_keep_alives, 0) + coalesce(connections.broker_keep_alives, 0) = 0
-    GROUP BY
-        requests.connection, requests.connection_number, requests.client_ip, requests.broker_ip,
-        requests.broker_port
+    GROUP BY ALL
 ),
 forgotten AS (
     SELECT
         vain.*,
-        vain.vain_ns - before.last_ns AS silence_ns
+        vain_ns - last_ns AS silence_ns
     FROM vain
-    JOIN (
-        SELECT
-            requests.connection,
-            requests.connection_number,
-            max(coalesce(requests.response_end_ns, requests.request_end_ns)) AS last_ns
+    CROSS JOIN LATERAL (
+        SELECT max(coalesce(response_end_ns, request_end_ns)) AS last_ns
         FROM requests
-        JOIN vain USING (connection, connection_number)
-        WHERE requests.request_start_ns < vain.vain_ns
-        GROUP BY requests.connection, requests.connection_number
+        WHERE
+            requests.connection = vain.connection
+            AND requests.connection_number = vain.connection_number
+            AND request_start_ns < vain_ns
     ) AS before
-        USING (connection, connection_number)
-    WHERE vain.vain_ns - before.last_ns >= $least_forgotten_s * 1000000000
+    WHERE vain_ns - last_ns >= $least_forgotten_s * 1000000000
 ),
 -- Evidence against: connections of the same client to the same broker on which a request was
 -- answered after a silence.
@@ -179,13 +162,12 @@ of_forgotten AS (
         broker_port,
         concat(
             number_text(count(*), 'connection'),
-            CASE WHEN count(DISTINCT client_id) > 1 THEN concat(' of ', count(DISTINCT client_id), ' clients') ELSE '' END,
+            CASE WHEN count(DISTINCT client_id) > 1 THEN concat(' of ', count(DISTINCT client_id), ' clients') END,
             ' reset by the other end at the next request (',
-            array_to_string(list_sort(list(DISTINCT api_name)), ', '), ') after ',
+            names_text(api_name), ') after ',
             CASE
                 WHEN in_s(min(forgotten.silence_ns)) < in_s(max(forgotten.silence_ns))
                     THEN concat(in_s(min(forgotten.silence_ns)), ' to ')
-                ELSE ''
             END,
             in_s(max(forgotten.silence_ns)), ' s of silence',
             CASE
@@ -194,7 +176,6 @@ of_forgotten AS (
                         '; the longest silence before an answer was ',
                         in_s(max(survived.silence_ns)), ' s'
                     )
-                ELSE ''
             END
         ) AS what,
         -- rows: list(concat(forgotten.connection, ' ', forgotten.connection_number)) AS connection_keys,
@@ -216,4 +197,3 @@ of_forgotten AS (
 SELECT * FROM of_idle
 UNION ALL
 SELECT * FROM of_forgotten
-ORDER BY weight DESC, client_id NULLS LAST, broker_ip, broker_port, what

@@ -27,7 +27,6 @@ signs AS (
         -- rows: requests.request_id,
         requests.error_code,
         requests.request_start_ns,
-        requests.request_packet,
         requests.request_start_ns - max(coalesce(requests.response_start_ns, requests.request_end_ns)) OVER (
             PARTITION BY requests.group_id, requests.member_id
             ORDER BY requests.request_start_ns, requests.request_id
@@ -43,28 +42,25 @@ signs AS (
         AND requests.member_id <> ''
         AND connections.client_lost_bytes = 0
 ),
-usual AS (
-    SELECT
-        group_id,
-        member_id,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY gap_ns) AS gap_ns
-    FROM signs
-    GROUP BY group_id, member_id
-    HAVING count(gap_ns) > 1
-),
-late AS (
+compared AS (
     SELECT
         signs.*,
-        coalesce(sessions.session_ms, $session_s * 1000) AS session_ms
+        coalesce(sessions.session_ms, $session_s * 1000) AS session_ms,
+        CASE
+            WHEN count(signs.gap_ns) OVER of_member > 1
+                THEN quantile_disc(signs.gap_ns, 0.5) OVER of_member
+        END AS usual_ns
     FROM signs
-    LEFT JOIN sessions
-        ON signs.group_id = sessions.group_id AND signs.member_id = sessions.member_id
-    LEFT JOIN usual
-        ON signs.group_id = usual.group_id AND signs.member_id = usual.member_id
+    LEFT JOIN sessions USING (group_id, member_id)
+    WINDOW of_member AS (PARTITION BY signs.group_id, signs.member_id)
+),
+late AS (
+    SELECT *
+    FROM compared
     WHERE
-        signs.gap_ns >= $least_share * coalesce(sessions.session_ms, $session_s * 1000) * 1000000
+        gap_ns >= $least_share * session_ms * 1000000
         -- A member that is always as long silent has such a heartbeat.interval.ms.
-        AND signs.gap_ns >= $least_ratio * coalesce(usual.gap_ns, 0)
+        AND gap_ns >= $least_ratio * coalesce(usual_ns, 0)
 )
 SELECT
     group_id,
@@ -75,14 +71,11 @@ SELECT
         CASE
             WHEN count(*) FILTER (WHERE error_code = 25) > 0
                 THEN concat('; ', count(*) FILTER (WHERE error_code = 25), ' times it was no longer a member')
-            ELSE ''
         END
     ) AS what,
     -- rows: list(request_id) AS request_ids,
     max(gap_ns / session_ms) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM late
 GROUP BY group_id, client_id
-ORDER BY weight DESC, group_id, client_id NULLS LAST

@@ -13,4 +13,3 @@ WHERE weight >= $least_requests AND error_code IN (
     34, -- ILLEGAL_SASL_STATE
     58  -- SASL_AUTHENTICATION_FAILED
 )
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

@@ -20,22 +20,19 @@ WITH asked AS (
         -- rows: request_id,
         is_error,
         request_start_ns,
-        request_packet,
-        CASE
-            WHEN
-                request_start_ns - lag(request_start_ns) OVER (
-                    PARTITION BY connection, connection_number ORDER BY request_start_ns
-                ) <= $longest_between_s * 1000000000
-                THEN 0
-            ELSE 1
-        END AS begins
+        coalesce(
+            request_start_ns - lag(request_start_ns) OVER (
+                PARTITION BY connection, connection_number ORDER BY request_start_ns
+            ) > $longest_between_s * 1000000000,
+            true
+        ) AS begins
     FROM measured
     WHERE api_name = 'Metadata' AND request_start_ns IS NOT NULL
 ),
 numbered AS (
     SELECT
         *,
-        sum(begins) OVER (
+        count(*) FILTER (WHERE begins) OVER (
             PARTITION BY connection, connection_number
             ORDER BY request_start_ns
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
@@ -53,10 +50,9 @@ runs AS (
         count(*) AS requests,
         count(*) FILTER (WHERE is_error) AS failed,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM numbered
-    GROUP BY client_id, client_ip, connection, connection_number, run
+    GROUP BY ALL
     HAVING max(request_start_ns) - min(request_start_ns) >= $least_span_s * 1000000000
 ),
 -- While a broker cannot be reached, clients ask who leads instead.
@@ -80,8 +76,7 @@ storms AS (
         sum(runs.requests) AS requests,
         sum(runs.failed) AS failed,
         min(runs.first_time_ns) AS first_time_ns,
-        max(runs.last_time_ns) AS last_time_ns,
-        min(runs.first_packet) AS first_packet
+        max(runs.last_time_ns) AS last_time_ns
     FROM runs
     LEFT JOIN searching USING (connection, connection_number, run)
     WHERE searching.run IS NULL OR runs.failed > 0
@@ -107,7 +102,7 @@ told AS (
         client_ip,
         min(topic) AS topic,
         count(DISTINCT topic) AS topics,
-        array_to_string(list_sort(list(DISTINCT error_name)), ', ') AS error_names
+        names_text(error_name) AS error_names
     FROM errors
     WHERE api_name = 'Metadata'
     GROUP BY client_id, client_ip
@@ -121,8 +116,8 @@ SELECT
         storms.requests, ' Metadata requests in ', in_s(last_time_ns - first_time_ns), ' s on ',
         number_text(connections, 'connection'), ', ',
         failed, ' answered with an error',
-        CASE WHEN failed > 0 THEN concat(' (', error_names, ')') ELSE '' END,
-        CASE WHEN topics > 1 THEN concat(', of ', topics, ' topics') ELSE '' END,
+        CASE WHEN failed > 0 THEN concat(' (', error_names, ')') END,
+        CASE WHEN topics > 1 THEN concat(', of ', topics, ' topics') END,
         CASE
             WHEN worked.requests IS NULL THEN '; meanwhile it neither produced nor fetched'
             ELSE concat(
@@ -134,12 +129,10 @@ SELECT
     -- rows: storms.request_ids,
     storms.requests AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM storms
 LEFT JOIN worked
     ON storms.client_id IS NOT DISTINCT FROM worked.client_id
     AND storms.client_ip = worked.client_ip
 LEFT JOIN told
     ON storms.client_id IS NOT DISTINCT FROM told.client_id AND storms.client_ip = told.client_ip
-ORDER BY weight DESC, storms.client_id NULLS LAST, storms.client_ip

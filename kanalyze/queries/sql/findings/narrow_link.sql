@@ -20,54 +20,17 @@
 -- parameter least_share = 0.7: minimum share of the messages of that time, to each other end
 -- parameter most_as_delayed = 0.8: maximum share of those that took as long as a delayed acknowledgment
 -- parameter most_spread = 5: maximum ratio of the rate that a quarter exceeds to that which three quarters exceed
-WITH messages AS (
-    SELECT
-        request_id,
-        client_id,
-        client_ip,
-        broker_ip,
-        broker_port,
-        request_bytes,
-        request_send_ns,
-        response_bytes,
-        response_send_ns,
-        CAST(coalesce(broker_network_ns, 0) AS DOUBLE) + coalesce(client_network_ns, 0) AS round_trip_ns,
-        request_start_ns,
-        request_packet
-    FROM requests
-    WHERE
-        (request_bytes >= $least_bytes OR response_bytes >= $least_bytes)
-        AND coalesce(zero_windows, 0) = 0
-        AND coalesce(retransmitted_packets, 0) = 0
-),
-directions AS (
-    SELECT
-        'client' AS sender,
-        client_ip AS sender_ip,
-        request_bytes AS bytes,
-        request_send_ns AS sending_ns,
-        *
-    FROM messages
-    UNION ALL
-    SELECT
-        'broker' AS sender,
-        broker_ip AS sender_ip,
-        response_bytes AS bytes,
-        response_send_ns AS sending_ns,
-        *
-    FROM messages
-),
-sent AS (
+WITH sent AS (
     SELECT
         request_id,
         sender,
-        sender_ip,
+        CASE WHEN sender = 'client' THEN client_ip ELSE broker_ip END AS sender_ip,
         client_id,
         client_ip,
         broker_ip,
         broker_port,
-        bytes,
-        sending_ns,
+        CASE WHEN sender = 'client' THEN request_bytes ELSE response_bytes END AS bytes,
+        CASE WHEN sender = 'client' THEN request_send_ns ELSE response_send_ns END AS sending_ns,
         CAST(sending_ns AS DOUBLE) / bytes AS ns_per_byte,
         -- How long a receiver delays an acknowledgment that the sender waits for.
         sending_ns BETWEEN 39000000 AND 45000000
@@ -77,12 +40,18 @@ sent AS (
         AND (
             bytes <= 14480
             OR sending_ns
-            >= 2 * floor(ln(bytes / 14480.0) / ln(2) + 1) * round_trip_ns
+            >= 2 * floor(ln(bytes / 14480.0) / ln(2) + 1)
+            * (CAST(coalesce(broker_network_ns, 0) AS DOUBLE) + coalesce(client_network_ns, 0))
         ) AS is_slow,
-        request_start_ns,
-        request_packet
-    FROM directions
-    WHERE bytes >= $least_bytes AND sending_ns IS NOT NULL
+        request_start_ns
+    FROM requests
+    CROSS JOIN (VALUES ('client'), ('broker')) AS senders (sender)
+    WHERE
+        (request_bytes >= $least_bytes OR response_bytes >= $least_bytes)
+        AND coalesce(zero_windows, 0) = 0
+        AND coalesce(retransmitted_packets, 0) = 0
+        AND bytes >= $least_bytes
+        AND sending_ns IS NOT NULL
 ),
 -- A way is from a sender to one other end.
 bounded AS (
@@ -136,9 +105,7 @@ narrow AS (
         min(broker_ip) AS broker_ip,
         min(broker_port) AS broker_port,
         array_to_string(list_sort(list(DISTINCT CAST(broker_port AS VARCHAR))), ', ') AS ports,
-        array_to_string(
-            list_sort(list(DISTINCT client_id) FILTER (WHERE client_id IS NOT NULL)), ', '
-        ) AS names,
+        names_text(client_id) AS names,
         -- rows: list(request_id) AS request_ids,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY bytes) AS bytes,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY sending_ns) AS sending_ns,
@@ -146,8 +113,7 @@ narrow AS (
         percentile_disc(0.5) WITHIN GROUP (ORDER BY ns_per_byte) AS usual,
         percentile_disc(0.75) WITHIN GROUP (ORDER BY ns_per_byte) AS slowest,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM judged
     WHERE is_narrow AND is_slow
     GROUP BY sender, sender_ip
@@ -171,28 +137,25 @@ SELECT
             ELSE concat('others send ', round(1e6 / of_all.ns_per_byte), ' kB/s')
         END,
         CASE
-            WHEN ways = 1 THEN ''
-            ELSE concat(
-                '; to ', narrow_ways, ' of ', ways,
-                CASE WHEN sender = 'client' THEN ' brokers' ELSE ' clients' END
-            )
+            WHEN ways > 1
+                THEN concat(
+                    '; to ', narrow_ways, ' of ', ways,
+                    CASE WHEN sender = 'client' THEN ' brokers' ELSE ' clients' END
+                )
         END,
         CASE
             WHEN at_other_times > 0
                 THEN concat('; ', at_other_times, ' before or afterwards were sent more quickly')
-            ELSE ''
         END,
         CASE
             WHEN client_ids > 1 AND sender = 'client' THEN concat('; of ', names)
             WHEN sender = 'broker' AND ports LIKE '%,%' THEN concat('; ports ', ports)
-            ELSE ''
         END
     ) AS what,
     -- rows: request_ids,
     usual AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM narrow
 JOIN of_senders USING (sender, sender_ip)
 CROSS JOIN of_all
@@ -205,4 +168,3 @@ WHERE
         (senders > 1 AND usual >= $least_ratio * of_all.ns_per_byte)
         OR 1e6 / usual <= $most_kb_per_s_alone
     )
-ORDER BY weight DESC, sender, sender_ip

@@ -15,4 +15,3 @@ WHERE weight >= $least_requests AND error_code IN (
     53, -- TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     65  -- DELEGATION_TOKEN_AUTHORIZATION_FAILED
 )
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

@@ -14,4 +14,3 @@ WHERE weight >= $least_requests AND error_code IN (
     19, -- NOT_ENOUGH_REPLICAS
     20  -- NOT_ENOUGH_REPLICAS_AFTER_APPEND
 )
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

@@ -15,8 +15,7 @@ WITH missed AS (
         topic,
         "partition",
         request_start_ns,
-        response_start_ns,
-        request_packet
+        response_start_ns
     FROM errors
     WHERE error_code = 1 AND api_name = 'Fetch'
 ),
@@ -63,16 +62,13 @@ next AS (
         min(CASE WHEN known.api_name = 'ListOffsets' THEN known.base_offset END) AS told_offset,
         max(CASE WHEN known.api_name <> 'ListOffsets' THEN known.base_offset END) AS committed
     FROM missed
-    JOIN known
-        ON missed.client_id IS NOT DISTINCT FROM known.client_id
-        AND missed.client_ip = known.client_ip
-        AND missed.topic = known.topic
-        AND missed."partition" = known."partition"
+    JOIN known USING (client_ip, topic, "partition")
     WHERE
-        known.api_name <> 'Fetch'
+        missed.client_id IS NOT DISTINCT FROM known.client_id
+        AND known.api_name <> 'Fetch'
         AND known.request_start_ns
         BETWEEN missed.response_start_ns AND missed.response_start_ns + $next_s * 1000000000
-    GROUP BY missed.request_id, missed."partition"
+    GROUP BY ALL
 ),
 judged AS (
     SELECT
@@ -83,8 +79,7 @@ judged AS (
         next.committed,
         next.told_offset >= ends.first_end AS is_latest
     FROM missed
-    LEFT JOIN next
-        ON missed.request_id = next.request_id AND missed."partition" = next."partition"
+    LEFT JOIN next USING (request_id, "partition")
     LEFT JOIN ends ON missed.topic = ends.topic AND missed."partition" = ends."partition"
 )
 SELECT
@@ -112,17 +107,14 @@ SELECT
                     '; it commits offset ', max(CASE WHEN is_beyond THEN committed END),
                     ', beyond the end at ', max(CASE WHEN is_beyond THEN last_end END)
                 )
-            ELSE ''
         END
     ) AS what,
     -- rows: list(DISTINCT request_id) AS request_ids,
     count(DISTINCT request_id) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM judged
 LEFT JOIN sent
     ON judged.client_id IS NOT DISTINCT FROM sent.client_id AND judged.client_ip = sent.client_ip
 GROUP BY judged.client_id, judged.client_ip, judged.topic
 HAVING count(DISTINCT request_id) >= $least_requests
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, topic NULLS LAST

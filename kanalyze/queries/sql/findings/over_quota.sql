@@ -11,4 +11,3 @@ FROM refusals
 WHERE weight >= $least_requests AND error_code IN (
     89  -- THROTTLING_QUOTA_EXCEEDED
 )
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

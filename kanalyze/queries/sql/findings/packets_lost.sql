@@ -30,8 +30,7 @@ WITH answered AS (
             retransmission_wait_ns > 0
             OR greatest(request_send_ns, response_send_ns) >= $least_sending_ms * 1000000
         ) AS is_resent,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM requests
     WHERE
         request_start_ns IS NOT NULL
@@ -57,8 +56,9 @@ of_all AS (
 -- A broker, a client, or the way between the two.
 ends AS (
     SELECT
-        'broker' AS blamed,
-        CAST(NULL AS VARCHAR) AS client_ip,
+        CASE grouping(client_ip, broker_ip) WHEN 2 THEN 'broker' WHEN 1 THEN 'client' ELSE 'way' END
+            AS blamed,
+        client_ip,
         broker_ip,
         broker_port,
         sum(requests) AS requests,
@@ -66,30 +66,8 @@ ends AS (
         count(*) AS partners,
         count(*) FILTER (WHERE resent > 0) AS affected
     FROM of_pairs
-    GROUP BY broker_ip, broker_port
-    UNION ALL
-    SELECT
-        'client' AS blamed,
-        client_ip,
-        CAST(NULL AS VARCHAR) AS broker_ip,
-        CAST(NULL AS INTEGER) AS broker_port,
-        sum(requests) AS requests,
-        sum(resent) AS resent,
-        count(*) AS partners,
-        count(*) FILTER (WHERE resent > 0) AS affected
-    FROM of_pairs
-    GROUP BY client_ip
-    UNION ALL
-    SELECT
-        'way' AS blamed,
-        client_ip,
-        broker_ip,
-        broker_port,
-        requests,
-        resent,
-        1 AS partners,
-        1 AS affected
-    FROM of_pairs
+    GROUP BY
+        GROUPING SETS ((broker_ip, broker_port), (client_ip), (client_ip, broker_ip, broker_port))
 ),
 suspects AS (
     SELECT
@@ -145,15 +123,13 @@ SELECT
                     CASE WHEN blamed.partners = 1 THEN '' ELSE 'es' END
                 )
             WHEN 'client' THEN concat(', to ', blamed.affected, ' of ', number_text(blamed.partners, 'broker'))
-            ELSE ''
         END,
         '; of all other requests ', round(1000.0 * blamed.others_share) / 10, ' %'
     ) AS what,
     -- rows: list(answered.request_id) AS request_ids,
     count(*) AS weight,
     min(answered.request_start_ns) AS first_time_ns,
-    max(answered.request_start_ns) AS last_time_ns,
-    min(answered.request_packet) AS first_packet
+    max(answered.request_start_ns) AS last_time_ns
 FROM blamed
 JOIN answered
     ON (blamed.client_ip IS NULL OR blamed.client_ip = answered.client_ip)
@@ -166,4 +142,3 @@ GROUP BY
     blamed.blamed, blamed.client_ip, blamed.broker_ip, blamed.broker_port, blamed.requests,
     blamed.affected, blamed.partners, blamed.others_share
 HAVING count(DISTINCT answered.request_start_ns // 1000000000) >= $least_seconds
-ORDER BY weight DESC, client_ip NULLS LAST, broker_ip NULLS LAST, broker_port

@@ -31,8 +31,7 @@ across AS (
         count(DISTINCT topic) AS topics,
         min(topic) AS topic,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM rack_reads
     WHERE is_known_rack AND has_near_replica AND broker_rack <> rack_id
     GROUP BY client_id, rack_id
@@ -49,7 +48,6 @@ SELECT
     bytes AS weight,
     first_time_ns,
     last_time_ns,
-    first_packet,
     'Fetch' AS api_name
 FROM across
 JOIN total
@@ -58,4 +56,3 @@ CROSS JOIN time_extent
 WHERE
     100.0 * bytes >= $least_share * all_bytes
     AND bytes * 86400e3 >= $least_mb_a_day * (last_ns - first_ns)
-ORDER BY weight DESC, across.client_id NULLS LAST, across.rack_id

@@ -60,7 +60,6 @@ rounds AS (
         round,
         bool_or(is_classic) AS is_classic,
         min(request_start_ns) AS first_time_ns,
-        min(request_packet) AS first_packet,
         max(response_end_ns) AS last_time_ns,
         -- The capture may have only a heartbeat of a round.
         CASE
@@ -68,21 +67,16 @@ rounds AS (
                 THEN
                     max(response_end_ns) FILTER (WHERE event = 'sync')
                     - min(request_start_ns) FILTER (WHERE event = 'join')
-        END AS took_ns
+        END AS took_ns,
+        min(round) OVER (PARTITION BY group_id) AS first_round
     FROM events
     WHERE round IS NOT NULL AND (event <> 'heartbeat' OR NOT is_classic)
     GROUP BY group_id, round
 ),
-placed AS (
-    SELECT
-        *,
-        row_number() OVER (PARTITION BY group_id ORDER BY round) AS place
-    FROM rounds
-),
 of_groups AS (
     SELECT
         group_id,
-        min(round) AS first_round,
+        min(first_round) AS first_round,
         count(*) - 1 AS again,
         bool_or(is_classic) AS is_classic,
         max(took_ns) AS longest_ns,
@@ -90,10 +84,9 @@ of_groups AS (
         max(last_time_ns) AS last_time_ns,
         -- The first round of a group is none that anybody has to explain.
         coalesce(
-            min(CASE WHEN place > 1 THEN first_time_ns END), min(first_time_ns)
-        ) AS began_ns,
-        coalesce(min(CASE WHEN place > 1 THEN first_packet END), min(first_packet)) AS first_packet
-    FROM placed
+            min(CASE WHEN round > first_round THEN first_time_ns END), min(first_time_ns)
+        ) AS began_ns
+    FROM rounds
     GROUP BY group_id
     HAVING count(*) > $least_rounds OR max(took_ns) >= $longest_round_s * 1000000000
 ),
@@ -163,8 +156,7 @@ caused AS (
     SELECT
         group_id,
         concat(
-            count(DISTINCT round), ' as members ', change, ' (',
-            array_to_string(list_sort(list(DISTINCT client_id)), ', '), ')'
+            count(DISTINCT round), ' as members ', change, ' (', names_text(client_id), ')'
         ) AS cause
     FROM explained
     GROUP BY group_id, change
@@ -176,24 +168,15 @@ causes AS (
     FROM caused
     GROUP BY group_id
 ),
-unexplained AS (
+known AS (
     SELECT
-        rounds.group_id,
-        count(*) AS rounds
-    FROM rounds
-    JOIN of_groups
-        ON rounds.group_id = of_groups.group_id AND rounds.round > of_groups.first_round
-    LEFT JOIN (SELECT DISTINCT group_id, round FROM explained) AS known
-        ON rounds.group_id = known.group_id AND rounds.round = known.round
-    WHERE known.round IS NULL
-    GROUP BY rounds.group_id
-),
-explained_rounds AS (
-    SELECT
-        group_id,
-        count(DISTINCT round) AS rounds
-    FROM explained
-    GROUP BY group_id
+        of_groups.group_id,
+        count(DISTINCT explained.round) AS explained,
+        count(DISTINCT rounds.round) - count(DISTINCT explained.round) AS unexplained
+    FROM of_groups
+    JOIN rounds ON of_groups.group_id = rounds.group_id AND of_groups.first_round < rounds.round
+    LEFT JOIN explained ON rounds.group_id = explained.group_id AND rounds.round = explained.round
+    GROUP BY of_groups.group_id
 ),
 of_connect AS (
     SELECT DISTINCT group_id
@@ -213,38 +196,32 @@ SELECT
     concat(
         number_text(of_groups.again, 'round'), ' after the first in ',
         in_s(of_groups.last_time_ns - of_groups.first_time_ns), ' s',
-        CASE WHEN causes.causes IS NULL THEN '' ELSE concat(': ', causes.causes) END,
+        ': ' || causes.causes,
         CASE
-            WHEN unexplained.rounds IS NULL THEN ''
-            ELSE concat(
-                CASE WHEN causes.causes IS NULL THEN ': ' ELSE '; ' END,
-                unexplained.rounds,
-                CASE
-                    WHEN of_connect.group_id IS NULL
-                        THEN ' with the same members and topics, so new partitions, or a member that joined again'
-                    ELSE ' with the same workers, so other connectors or tasks'
-                END
-            )
+            WHEN known.unexplained > 0
+                THEN concat(
+                    CASE WHEN causes.causes IS NULL THEN ': ' ELSE '; ' END,
+                    known.unexplained,
+                    CASE
+                        WHEN of_connect.group_id IS NULL
+                            THEN ' with the same members and topics, so new partitions, or a member that joined again'
+                        ELSE ' with the same workers, so other connectors or tasks'
+                    END
+                )
         END,
-        CASE
-            WHEN of_groups.longest_ns IS NULL THEN ''
-            ELSE concat('; the longest took ', in_s(of_groups.longest_ns), ' s')
-        END,
-        CASE WHEN reasons.reasons IS NULL THEN '' ELSE concat('; clients say: ', reasons.reasons) END
+        '; the longest took ' || in_s(of_groups.longest_ns) || ' s',
+        '; clients say: ' || reasons.reasons
     ) AS what,
     -- rows: (SELECT list(DISTINCT request_id) FROM groups WHERE groups.group_id = of_groups.group_id AND event IN ('join', 'sync', 'leave') AND groups.request_start_ns BETWEEN of_groups.began_ns AND of_groups.last_time_ns) AS request_ids,
     of_groups.again AS weight,
     of_groups.began_ns AS first_time_ns,
-    of_groups.last_time_ns,
-    of_groups.first_packet
+    of_groups.last_time_ns
 FROM of_groups
 LEFT JOIN causes ON of_groups.group_id = causes.group_id
-LEFT JOIN unexplained ON of_groups.group_id = unexplained.group_id
+LEFT JOIN known ON of_groups.group_id = known.group_id
 LEFT JOIN reasons ON of_groups.group_id = reasons.group_id
-LEFT JOIN explained_rounds ON of_groups.group_id = explained_rounds.group_id
 LEFT JOIN of_connect ON of_groups.group_id = of_connect.group_id
 WHERE
     of_connect.group_id IS NULL
-    OR explained_rounds.rounds >= $least_rounds
+    OR known.explained >= $least_rounds
     OR of_groups.longest_ns >= $longest_round_s * 1000000000
-ORDER BY weight DESC, of_groups.group_id

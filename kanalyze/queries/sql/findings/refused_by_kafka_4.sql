@@ -12,8 +12,7 @@ WITH old AS (
         client_id,
         concat(api_name, ' v', api_version) AS version,
         wire = 'kafka-0.7' OR (requests.api_key = 0 AND api_version < 3) AS has_old_format,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM requests
     LEFT JOIN removed_versions AS removed ON requests.api_key = removed.api_key
     WHERE
@@ -28,15 +27,13 @@ SELECT
     concat(
         number_text(count(*), 'request'),
         ' of versions that Kafka 4.0 does not accept: ',
-        array_to_string(list_sort(list(DISTINCT version)), ', '),
-        CASE WHEN bool_or(has_old_format) THEN '; records in message format 0 or 1' ELSE '' END
+        names_text(version),
+        CASE WHEN bool_or(has_old_format) THEN '; records in message format 0 or 1' END
     ) AS what,
     -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM old
 GROUP BY client_id
 HAVING count(*) >= $least_requests
-ORDER BY weight DESC, client_id NULLS LAST

@@ -7,6 +7,7 @@
 -- see: versions
 -- tables: metadata
 -- only if requests: bool_or(status = 'unanswered' OR (error_code = 35 AND api_key <> 18))
+-- only if without_answer: bool_or(is_removed OR is_unannounced) OR (SELECT bool_or(error_code = 35 AND api_key <> 18) FROM requests)
 -- parameter least_requests = 1: minimum number of refused requests
 WITH refused AS (
     SELECT
@@ -16,7 +17,6 @@ WITH refused AS (
         broker_ip,
         broker_port,
         request_start_ns,
-        request_packet,
         'broker' AS closed_by,
         true AS is_answered,
         concat(connection, ' ', connection_number) AS closed_connection,
@@ -27,37 +27,29 @@ WITH refused AS (
     WHERE error_code = 35 AND api_key <> 18
     UNION ALL
     SELECT
-        -- rows: without_answer.request_id,
-        without_answer.client_id,
-        without_answer.client_ip,
-        without_answer.broker_ip,
-        without_answer.broker_port,
-        without_answer.request_start_ns,
-        without_answer.request_packet,
-        without_answer.closed_by,
+        -- rows: request_id,
+        client_id,
+        client_ip,
+        broker_ip,
+        broker_port,
+        request_start_ns,
+        closed_by,
         false AS is_answered,
-        concat(without_answer.connection, ' ', without_answer.connection_number) AS closed_connection,
-        concat(without_answer.api_name, ' v', without_answer.api_version) AS version,
+        concat(connection, ' ', connection_number) AS closed_connection,
+        concat(api_name, ' v', api_version) AS version,
         CASE
             WHEN NOT is_unannounced THEN ''
             WHEN highest_version IS NULL
-                THEN concat('; the broker announced no ', without_answer.api_name)
+                THEN concat('; the broker announced no ', api_name)
             ELSE concat(
-                '; the broker announced ', without_answer.api_name, ' v', lowest_version, ' to ',
+                '; the broker announced ', api_name, ' v', lowest_version, ' to ',
                 highest_version
             )
         END AS announced
     FROM without_answer
-    LEFT JOIN removed_versions AS removed ON without_answer.api_key = removed.api_key
     WHERE
-        without_answer.response_start_ns IS NULL
-        AND (
-            (
-                without_answer.api_version < removed.first_version
-                AND without_answer.closed_by = 'broker'
-            )
-            OR (without_answer.is_unannounced AND without_answer.closed_by IS NOT NULL)
-        )
+        response_start_ns IS NULL
+        AND ((is_removed AND closed_by = 'broker') OR (is_unannounced AND closed_by IS NOT NULL))
 )
 SELECT
     client_id,
@@ -66,7 +58,7 @@ SELECT
     broker_port,
     concat(
         number_text(count(*), 'request'), ' refused: ',
-        array_to_string(list_sort(list(DISTINCT version)), ', '),
+        names_text(version),
         -- Each announcement once.
         array_to_string(list_sort(list(DISTINCT announced)), ''),
         CASE
@@ -96,9 +88,7 @@ SELECT
     -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM refused
 GROUP BY client_id, client_ip, broker_ip, broker_port
 HAVING count(*) >= $least_requests
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port

@@ -14,4 +14,3 @@ WHERE weight >= $least_requests AND error_code IN (
     44, -- POLICY_VIOLATION
     87  -- INVALID_RECORD
 )
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

@@ -9,7 +9,7 @@
 -- repair: Set client.rack of the consumer to its zone, and replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector on the brokers. Java clients from 2.4 on and librdkafka from 1.3 on send it.
 -- tables: metadata
 -- only if metadata: count(DISTINCT rack) FILTER (WHERE kind = 'broker') >= 2
--- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND coalesce(rack_id, '') = '' AND record_bytes > 0 AND NOT is_replica_client(client_id)) > 0
+-- only if requests: count(*) FILTER (WHERE api_name = 'Fetch' AND coalesce(rack_id, '') = '' AND record_bytes > 0) > 0
 -- parameter least_mb_a_day = 10: minimum megabytes that the consumer reads a day
 WITH by_rack AS (
     SELECT
@@ -18,8 +18,7 @@ WITH by_rack AS (
         sum(record_bytes) AS bytes,
         -- rows: list(DISTINCT request_id) AS request_ids,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM rack_reads
     WHERE rack_id = '' AND has_near_replica
     GROUP BY client_id, broker_rack
@@ -32,8 +31,7 @@ lost AS (
         list_sort(list(broker_rack)) AS racks,
         -- rows: flatten(list(request_ids)) AS request_ids,
         min(first_time_ns) AS first_time_ns,
-        max(last_time_ns) AS last_time_ns,
-        min(first_packet) AS first_packet
+        max(last_time_ns) AS last_time_ns
     FROM by_rack
     GROUP BY client_id
 )
@@ -53,9 +51,7 @@ SELECT
     bytes AS weight,
     first_time_ns,
     last_time_ns,
-    first_packet,
     'Fetch' AS api_name
 FROM lost
 CROSS JOIN time_extent
 WHERE bytes * 86400e3 >= $least_mb_a_day * (last_ns - first_ns)
-ORDER BY weight DESC, client_id NULLS LAST

@@ -5,8 +5,10 @@
 -- why: A firewall, NAT or load balancer has dropped the idle connection without telling the ends, or the broker's machine is gone. The client waits for its request.timeout.ms before it reconnects.
 -- repair: If the connection was idle before: set connections.max.idle.ms of the clients below the idle limit of that device, or keep connections in use; TCP keep-alives (socket.keepalive.enable) help if they are more frequent than the limit. If it was in use, check whether the broker's machine was up.
 -- caused by broker_away: broker
+-- tables: metadata
 -- only if requests: bool_or(status = 'unanswered' AND api_name NOT IN ('JoinGroup', 'SyncGroup'))
--- only if connections: max(CASE WHEN client_lost_bytes = 0 AND broker_lost_bytes = 0 AND broker_packets > 0 THEN client_retransmitted_packets END) >= $least_retransmissions
+-- only if connections: max(client_retransmitted_packets) >= $least_retransmissions
+-- only if without_answer: max(CASE WHEN api_name NOT IN ('JoinGroup', 'SyncGroup') THEN client_retransmitted_packets END) >= $least_retransmissions
 -- parameter least_retransmissions = 3: minimum number of packets that the client retransmitted
 -- parameter least_wait_s = 1: minimum seconds without a response; for a Fetch, in addition to its max.wait
 WITH resent AS (
@@ -38,7 +40,6 @@ spoken AS (
         status,
         request_start_ns,
         request_end_ns,
-        request_packet,
         CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000 AS max_wait_ns,
         last_ns,
         retransmitted,
@@ -58,21 +59,12 @@ spoken AS (
 ),
 lost AS (
     SELECT
-        -- rows: request_id,
-        connection,
-        connection_number,
-        client_id,
-        api_name,
-        broker_ip,
-        broker_port,
-        request_start_ns,
-        request_packet,
+        *,
         CASE
             WHEN request_start_ns < before_ns THEN 0
             ELSE request_start_ns - before_ns
         END AS silence_ns,
-        last_ns - request_end_ns AS waited_ns,
-        retransmitted
+        last_ns - request_end_ns AS waited_ns
     FROM spoken
     WHERE
         status = 'unanswered'
@@ -99,8 +91,7 @@ of_connections AS (
         max(silence_ns) AS silence_ns,
         max(retransmitted) AS retransmitted,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM lost
     GROUP BY connection, connection_number, client_id, api_name, broker_ip, broker_port
 )
@@ -112,16 +103,11 @@ SELECT
     concat(
         sum(requests), ' without an answer within ', in_s(max(waited_ns)),
         ' s, with ', number_text(sum(retransmitted), 'retransmission'),
-        CASE
-            WHEN max(silence_ns) IS NULL THEN ''
-            ELSE concat('; before, the connection was idle for ', in_s(max(silence_ns)), ' s')
-        END
+        '; before, the connection was idle for ' || in_s(max(silence_ns)) || ' s'
     ) AS what,
     -- rows: flatten(list(request_ids)) AS request_ids,
     sum(requests) AS weight,
     min(first_time_ns) AS first_time_ns,
-    max(last_time_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(last_time_ns) AS last_time_ns
 FROM of_connections
 GROUP BY client_id, api_name, broker_ip, broker_port
-ORDER BY weight DESC, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port

@@ -37,8 +37,7 @@ WITH times AS (
             )
         END AS time_ns,
         -- rows: request_id,
-        request_start_ns,
-        request_packet
+        request_start_ns
     FROM measured
     WHERE
         work_latency_ns IS NOT NULL
@@ -56,7 +55,7 @@ binned AS (
         min(time_ns) AS lowest,
         max(time_ns) AS highest
     FROM times
-    GROUP BY api_name, asker, broker_ip, broker_port, amount_bin(time_ns)
+    GROUP BY ALL
 ),
 ranked AS (
     SELECT
@@ -85,7 +84,7 @@ of_brokers AS (
     FROM of_addresses
     LEFT JOIN controllers USING (broker_ip, broker_port)
 ),
-compared AS (
+slow AS (
     SELECT
         own.api_name,
         own.asker,
@@ -104,12 +103,9 @@ compared AS (
         AND own.asker = others.asker
         AND own.is_controller = others.is_controller
         AND (own.broker_ip <> others.broker_ip OR own.broker_port <> others.broker_port)
+        AND own.p99_ns >= $least_latency_ms * 1000000
     GROUP BY own.api_name, own.asker, own.broker_ip, own.broker_port, own.requests, own.p99_ns
-),
-slow AS (
-    SELECT *
-    FROM compared
-    WHERE p99_ns >= $least_ratio * others_p99_ns AND p99_ns >= $least_latency_ms * 1000000
+    HAVING own.p99_ns >= $least_ratio * others_p99_ns
 )
 SELECT
     slow.broker_ip,
@@ -119,13 +115,12 @@ SELECT
         count(*), ' of ', slow.requests, ' requests took more than ',
         in_ms(slow.others_p99_ns), ' ms, within which 99 % are answered by other brokers; its own 99 % within ',
         in_ms(slow.p99_ns), ' ms',
-        CASE WHEN slow.asker = 'replica' THEN '; these are fetches of other brokers' ELSE '' END
+        CASE WHEN slow.asker = 'replica' THEN '; these are fetches of other brokers' END
     ) AS what,
     -- rows: list(times.request_id) AS request_ids,
     slow.p99_ns / 1e6 AS weight,
     min(times.request_start_ns) AS first_time_ns,
-    max(times.request_start_ns) AS last_time_ns,
-    min(times.request_packet) AS first_packet
+    max(times.request_start_ns) AS last_time_ns
 FROM slow
 JOIN times
     ON slow.api_name = times.api_name
@@ -145,4 +140,3 @@ HAVING
     count(*) >= $least_slow
     AND count(*) >= $least_share * slow.requests
     AND count(DISTINCT times.request_start_ns // 1000000000) >= $least_seconds
-ORDER BY weight DESC, slow.broker_ip, slow.broker_port, slow.api_name NULLS LAST

@@ -16,28 +16,20 @@
 -- parameter least_ms = 10: minimum median of a span's ms until its next Fetch
 -- parameter least_ratio = 5: minimum ratio to the median of the other followers
 -- parameter least_alone_ms = 50: minimum median in ms if there is no other follower
-WITH fetches AS (
+WITH copied AS (
     SELECT
         request_id,
-        client_id,
+        regexp_extract(client_id, '^broker-([0-9]+)-', 1) AS follower,
         client_ip,
         broker_ip,
         broker_port,
-        record_bytes,
         request_start_ns,
-        request_packet,
         lead(request_start_ns) OVER (
             PARTITION BY connection, connection_number ORDER BY request_start_ns
         ) - response_end_ns AS until_next_ns
     FROM requests
     WHERE api_name = 'Fetch' AND is_replica_client(client_id) AND client_id LIKE 'broker-%'
-),
-copied AS (
-    SELECT
-        *,
-        regexp_extract(client_id, '^broker-([0-9]+)-', 1) AS follower
-    FROM fetches
-    WHERE record_bytes > 0 AND until_next_ns >= 0
+    QUALIFY record_bytes > 0 AND until_next_ns >= 0
 ),
 -- In spans of time: a follower that is slow fetches seldom, so most of its fetches may be of other times,
 -- and all followers are slow at a time when the whole machine or cluster is.
@@ -49,7 +41,7 @@ of_spans AS (
         count(*) AS fetches,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY until_next_ns) AS median_ns
     FROM copied
-    GROUP BY follower, client_ip, request_start_ns // 2000000000
+    GROUP BY ALL
 ),
 followers AS (
     SELECT count(DISTINCT concat(follower, ' ', client_ip)) AS number
@@ -72,20 +64,20 @@ compared AS (
     LEFT JOIN of_spans AS others
         ON own.span = others.span
         AND (own.follower <> others.follower OR own.client_ip <> others.client_ip)
-    GROUP BY
-        own.follower, own.client_ip, own.span, own.fetches, own.median_ns, followers.number
+    GROUP BY own.follower, own.client_ip, own.span, own.fetches, own.median_ns, followers.number
     HAVING followers.number = 1 OR count(others.follower) > 0
 ),
 slow_spans AS (
-    SELECT *
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY follower, client_ip ORDER BY span) AS place
     FROM compared
-    WHERE median_ns >= limit_ns
+    QUALIFY median_ns >= limit_ns
 ),
-suspected AS (
+slow AS (
     SELECT
         follower,
         client_ip,
-        count(*) AS spans,
         sum(fetches) AS fetches,
         min(span) AS first_span,
         max(span) AS last_span,
@@ -94,21 +86,11 @@ suspected AS (
         percentile_disc(0.5) WITHIN GROUP (ORDER BY others_median_ns) AS others_median_ns
     FROM slow_spans
     GROUP BY follower, client_ip
-    HAVING count(*) >= $least_spans AND sum(fetches) >= $least_fetches
-),
--- Where machines lack processors, now one is slow and now another.
-slow AS (
-    SELECT suspected.*
-    FROM suspected
-    WHERE
-        suspected.spans >= $least_share * (
-            SELECT count(*)
-            FROM compared
-            WHERE
-                compared.follower = suspected.follower
-                AND compared.client_ip = suspected.client_ip
-                AND compared.span BETWEEN suspected.first_span AND suspected.last_span
-        )
+    HAVING
+        count(*) >= $least_spans
+        AND sum(fetches) >= $least_fetches
+        -- Where machines lack processors, now one is slow and now another.
+        AND count(*) >= $least_share * (max(place) - min(place) + 1)
 ),
 -- What waits for it: writes meanwhile to the brokers that it copies from.
 leaders AS (
@@ -161,7 +143,6 @@ SELECT
                 in_ms(writes.waiting_ns), ' ms at the median',
                 CASE
                     WHEN writes.others > 0 THEN concat(', with acks=1 ', in_ms(writes.others_ns), ' ms')
-                    ELSE ''
                 END
             )
         END
@@ -169,8 +150,7 @@ SELECT
     -- rows: list(copied.request_id) AS request_ids,
     slow.median_ns / 1e6 AS weight,
     min(copied.request_start_ns) AS first_time_ns,
-    max(copied.request_start_ns) AS last_time_ns,
-    min(copied.request_packet) AS first_packet
+    max(copied.request_start_ns) AS last_time_ns
 FROM slow
 JOIN copied USING (follower, client_ip)
 JOIN slow_spans
@@ -182,4 +162,3 @@ LEFT JOIN writes USING (follower, client_ip)
 GROUP BY
     copied.client_ip, slow.follower, slow.fetches, slow.limit_ns, slow.median_ns,
     slow.others_median_ns, writes.waiting, writes.others, writes.waiting_ns, writes.others_ns
-ORDER BY weight DESC, copied.client_ip, slow.follower

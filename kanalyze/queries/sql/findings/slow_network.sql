@@ -45,8 +45,7 @@ of_pairs AS (
         count(*) FILTER (WHERE is_slow AND retransmitted_packets > 0) AS resent,
         count(*) FILTER (WHERE is_slow AND zero_windows > 0) AS closed,
         min(CASE WHEN is_slow THEN request_start_ns END) AS first_time_ns,
-        max(CASE WHEN is_slow THEN request_start_ns END) AS last_time_ns,
-        min(CASE WHEN is_slow THEN request_packet END) AS first_packet
+        max(CASE WHEN is_slow THEN request_start_ns END) AS last_time_ns
     FROM judged
     GROUP BY client_id, broker_ip, broker_port
 )
@@ -62,8 +61,6 @@ SELECT
     -- rows: request_ids,
     slow AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM of_pairs
 WHERE slow >= $least_requests AND slow >= $least_part * requests
-ORDER BY weight DESC, client_id NULLS LAST, broker_ip, broker_port

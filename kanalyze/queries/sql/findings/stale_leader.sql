@@ -20,8 +20,7 @@ WITH refused AS (
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,
         min(response_start_ns) AS first_response_ns,
-        max(response_start_ns) AS last_response_ns,
-        min(request_packet) AS first_packet
+        max(response_start_ns) AS last_response_ns
     FROM errors
     WHERE error_code IN (6, 74)
     GROUP BY topic, client_id, broker_ip, broker_port
@@ -43,8 +42,7 @@ SELECT
     -- rows: any_value(refused.request_ids) AS request_ids,
     max(refused.answers) AS weight,
     max(refused.first_time_ns) AS first_time_ns,
-    max(refused.last_time_ns) AS last_time_ns,
-    max(refused.first_packet) AS first_packet
+    max(refused.last_time_ns) AS last_time_ns
 FROM refused
 LEFT JOIN requests AS told
     ON told.client_id IS NOT DISTINCT FROM refused.client_id
@@ -52,4 +50,3 @@ LEFT JOIN requests AS told
     AND told.status = 'ok'
     AND told.response_start_ns BETWEEN refused.first_response_ns AND refused.last_response_ns
 GROUP BY refused.topic, refused.client_id, refused.broker_ip, refused.broker_port
-ORDER BY weight DESC, topic NULLS LAST, client_id NULLS LAST, broker_ip, broker_port

@@ -20,7 +20,6 @@ in_order AS (
         requests.throttle_time_ms,
         requests.request_start_ns,
         requests.response_start_ns,
-        requests.request_packet,
         lag(requests.response_end_ns) OVER of_connection AS told_ns,
         lag(requests.throttle_time_ms) OVER of_connection AS to_wait_ms
     FROM requests
@@ -52,9 +51,7 @@ SELECT
     -- rows: list(request_id) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS request_ids,
     sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS weight,
     min(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_time_ns,
-    max(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS last_time_ns,
-    min(request_packet) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_packet
+    max(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS last_time_ns
 FROM judged
 GROUP BY client_id
 HAVING max(throttle_time_ms) >= $least_throttle_ms
-ORDER BY weight DESC, client_id NULLS LAST

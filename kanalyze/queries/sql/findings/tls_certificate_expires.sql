@@ -33,9 +33,7 @@ SELECT
     -- rows: list(connection_key) AS connection_keys,
     -days AS weight,
     min(start_ns) AS first_time_ns,
-    max(end_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(end_ns) AS last_time_ns
 FROM judged
 WHERE days <= $days
 GROUP BY sent_by, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns, days
-ORDER BY weight DESC, sent_by, client_ip NULLS LAST, broker_ip, broker_port, subject, issuer

@@ -21,8 +21,7 @@ WITH failed AS (
             ELSE tls_failure
         END AS tls_failure,
         tls_failed_by,
-        start_ns,
-        first_packet
+        start_ns
     FROM connections
     LEFT JOIN tls_ports USING (broker_ip, broker_port)
     WHERE tls_failure IS NOT NULL
@@ -46,12 +45,8 @@ SELECT
     -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
-    max(start_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(start_ns) AS last_time_ns
 FROM failed
 WHERE tls_failure NOT IN ('tls_on_plaintext_port', 'plaintext_on_tls_port')
 GROUP BY client_id, client_ip, broker_ip, broker_port, tls_failure, tls_failed_by
 HAVING count(*) >= $least_connections
-ORDER BY
-    weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port, tls_failure,
-    tls_failed_by NULLS LAST

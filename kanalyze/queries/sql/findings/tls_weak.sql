@@ -12,7 +12,7 @@ WITH weak AS (
     SELECT
         connections.*,
         concat(
-            CASE WHEN tls_version IN ('SSL 3.0', 'TLS 1.0', 'TLS 1.1') THEN ', old version' ELSE '' END,
+            CASE WHEN tls_version IN ('SSL 3.0', 'TLS 1.0', 'TLS 1.1') THEN ', old version' END,
             CASE
                 WHEN
                     tls_version <> 'TLS 1.3'
@@ -21,12 +21,11 @@ WITH weak AS (
                     AND tls_cipher_suite NOT LIKE 'TLS_DHE_%'
                     AND tls_cipher_suite NOT LIKE 'TLS_ECCPWD_%'
                     THEN ', no forward secrecy'
-                ELSE ''
             END,
-            CASE WHEN tls_cipher_suite LIKE '%!_CBC%' ESCAPE '!' THEN ', CBC' ELSE '' END,
-            CASE WHEN tls_cipher_suite LIKE '%!_3DES!_%' ESCAPE '!' THEN ', 3DES' ELSE '' END,
-            CASE WHEN tls_cipher_suite LIKE '%!_RC4!_%' ESCAPE '!' THEN ', RC4' ELSE '' END,
-            CASE WHEN tls_cipher_suite LIKE '%!_NULL%' ESCAPE '!' THEN ', no encryption' ELSE '' END
+            CASE WHEN tls_cipher_suite LIKE '%!_CBC%' ESCAPE '!' THEN ', CBC' END,
+            CASE WHEN tls_cipher_suite LIKE '%!_3DES!_%' ESCAPE '!' THEN ', 3DES' END,
+            CASE WHEN tls_cipher_suite LIKE '%!_RC4!_%' ESCAPE '!' THEN ', RC4' END,
+            CASE WHEN tls_cipher_suite LIKE '%!_NULL%' ESCAPE '!' THEN ', no encryption' END
         ) AS faults
     FROM connections
     WHERE tls_version IS NOT NULL
@@ -42,10 +41,8 @@ SELECT
     -- rows: list(concat(connection, ' ', connection_number)) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
-    max(end_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(end_ns) AS last_time_ns
 FROM weak
 WHERE faults <> ''
 GROUP BY broker_ip, broker_port, tls_version, tls_cipher_suite, faults
 HAVING count(*) >= $least_connections
-ORDER BY weight DESC, broker_ip, broker_port, tls_version, tls_cipher_suite

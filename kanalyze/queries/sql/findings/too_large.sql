@@ -12,4 +12,3 @@ WHERE weight >= $least_requests AND error_code IN (
     10, -- MESSAGE_TOO_LARGE
     18  -- RECORD_LIST_TOO_LARGE
 )
-ORDER BY weight DESC, error_name, api_name NULLS LAST, client_id NULLS LAST, topic NULLS LAST

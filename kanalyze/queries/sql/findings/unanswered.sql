@@ -14,7 +14,7 @@
 -- tables: metadata
 -- only if requests: bool_or(api_name NOT IN ('JoinGroup', 'SyncGroup') AND (status = 'unanswered' OR response_start_ns - request_end_ns >= $least_wait_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000))
 -- only if connections: bool_or(closed_by IS NOT NULL)
--- only if without_answer: bool_or(closed_ns IS NOT NULL)
+-- only if without_answer: bool_or(api_name NOT IN ('JoinGroup', 'SyncGroup') AND NOT is_unannounced AND coalesce(client_retransmitted_packets, 0) <= $most_retransmissions AND closed_ns - request_end_ns >= $least_wait_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000)
 -- parameter least_wait_s = 1: minimum seconds that the client waited; for a Fetch, in addition to its max.wait
 -- parameter most_retransmissions = 2: maximum number of packets that the client retransmitted; with more it is `sent_into_nothing`
 WITH closed AS (
@@ -39,49 +39,46 @@ spoken AS (
 followed AS (
     SELECT
         *,
-        max(answered_ns) OVER (
+        max(answered_ns) OVER before AS answered_before_ns,
+        count(answered_ns) OVER afterwards AS answered_later,
+        count(*) OVER afterwards AS later
+    FROM spoken
+    WINDOW
+        before AS (
             PARTITION BY connection, connection_number
             ORDER BY request_start_ns, request_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS answered_before_ns,
-        count(answered_ns) OVER (
+        ),
+        afterwards AS (
             PARTITION BY connection, connection_number
             ORDER BY request_start_ns, request_id
             ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
-        ) AS answered_later
-    FROM spoken
+        )
 ),
 queued AS (
     SELECT
         request_id,
         answered_before_ns,
         answered_later,
-        sum(CASE WHEN answered_ns IS NULL AND answered_later = 0 THEN 1 ELSE 0 END) OVER (
+        count(*) FILTER (WHERE answered_ns IS NULL AND answered_later = 0) OVER (
             PARTITION BY connection, connection_number
             ORDER BY request_start_ns, request_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS ahead,
-        sum(CASE WHEN answered_ns IS NULL THEN 1 ELSE 0 END) OVER (
-            PARTITION BY connection, connection_number
-            ORDER BY request_start_ns, request_id
-            ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
-        ) AS behind
+        later - answered_later AS behind
     FROM followed
 ),
 waiting AS (
     SELECT
         without_answer.*,
         queued.answered_later,
-        CASE WHEN queued.answered_later = 0 THEN coalesce(queued.behind, 0) ELSE 0 END AS behind,
-        CASE
-            WHEN queued.answered_before_ns > without_answer.request_end_ns
-                THEN queued.answered_before_ns
-            ELSE without_answer.request_end_ns
-        END AS from_ns
+        CASE WHEN queued.answered_later = 0 THEN queued.behind ELSE 0 END AS behind,
+        without_answer.request_end_ns
+        + greatest(queued.answered_before_ns - without_answer.request_end_ns, 0) AS from_ns
     FROM without_answer
     JOIN queued ON without_answer.request_id = queued.request_id
     WHERE
-        coalesce(queued.ahead, 0) = 0
+        queued.ahead = 0
         -- A member of a group waits for the other members.
         AND without_answer.api_name NOT IN ('JoinGroup', 'SyncGroup')
         -- The finding about versions says more.
@@ -109,11 +106,8 @@ broker_moments AS (
         count(*) AS asked
     FROM requests
     JOIN (SELECT DISTINCT broker_ip, broker_port FROM long_waiting) AS blamed
-        ON requests.broker_ip = blamed.broker_ip AND requests.broker_port = blamed.broker_port
-    GROUP BY
-        requests.broker_ip,
-        requests.broker_port,
-        coalesce(requests.response_start_ns, requests.request_start_ns) // 100000000
+        USING (broker_ip, broker_port)
+    GROUP BY ALL
 ),
 meanwhile AS (
     SELECT
@@ -143,6 +137,9 @@ judged AS (
     LEFT JOIN meanwhile ON long_waiting.request_id = meanwhile.request_id
 )
 SELECT
+    -- Of as many requests, a broker that answers nobody comes first, then what began first.
+    cause,
+    min(request_start_ns) AS first_time_ns,
     client_id,
     api_name,
     broker_ip,
@@ -152,7 +149,6 @@ SELECT
         CASE
             WHEN in_s(min(waited_ns)) < in_s(max(waited_ns))
                 THEN concat(in_s(min(waited_ns)), ' to ')
-            ELSE ''
         END,
         in_s(max(waited_ns)), ' s',
         CASE
@@ -162,12 +158,10 @@ SELECT
                     ' on the connection ', CASE WHEN max(answered_later) = 1 THEN 'was' ELSE 'were' END,
                     ' answered'
                 )
-            ELSE ''
         END,
         CASE
             WHEN sum(behind) > 0
                 THEN concat(', and ', number_text(sum(behind), 'request'), ' behind')
-            ELSE ''
         END,
         '; then ',
         CASE
@@ -183,7 +177,6 @@ SELECT
         CASE
             WHEN count(response_start_ns) > 0
                 THEN concat(', and ', number_text(count(response_start_ns), 'answer'), ' came too late')
-            ELSE ''
         END,
         CASE
             WHEN cause = 'waits alone'
@@ -195,7 +188,6 @@ SELECT
                             THEN ': a write with acks=all waits for replicas'
                         WHEN bool_or(api_name IN ('OffsetCommit', 'TxnOffsetCommit'))
                             THEN ': a commit waits for replicas'
-                        ELSE ''
                     END
                 )
             WHEN cause = 'nobody'
@@ -211,18 +203,12 @@ SELECT
                     CASE
                         WHEN max(client_retransmitted_packets) = 0
                             THEN '; its TCP acknowledged them: its process hangs, not its machine or the network'
-                        ELSE ''
                     END
                 )
-            ELSE ''
         END
     ) AS what,
     -- rows: list(request_id) AS request_ids,
     count(*) AS weight,
-    min(request_start_ns) AS first_time_ns,
-    max(closed_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(closed_ns) AS last_time_ns
 FROM judged
 GROUP BY client_id, api_name, broker_ip, broker_port, cause
--- A broker that answers nobody comes first, then what began first.
-ORDER BY weight DESC, cause, first_time_ns, client_id NULLS LAST, api_name NULLS LAST, broker_ip, broker_port

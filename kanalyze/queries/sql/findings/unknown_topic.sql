@@ -16,14 +16,13 @@ WITH failed AS (
         -- rows: list(DISTINCT request_id) AS request_ids,
         count(DISTINCT request_id) AS refused,
         count(DISTINCT CASE WHEN api_name <> 'Metadata' THEN request_id END) AS others,
-        array_to_string(list_sort(list(DISTINCT api_name)), ', ') AS api_names,
-        array_to_string(list_sort(list(DISTINCT error_name)), ', ') AS error_names,
+        names_text(api_name) AS api_names,
+        names_text(error_name) AS error_names,
         CASE WHEN min(error_name) = max(error_name) THEN min(error_name) END AS error_name,
         CASE WHEN min(api_name) = max(api_name) THEN min(api_name) END AS api_name,
         min(request_start_ns) AS first_time_ns,
         max(request_start_ns) AS last_time_ns,
-        max(response_start_ns) - min(response_start_ns) AS span_ns,
-        min(request_packet) AS first_packet
+        max(response_start_ns) - min(response_start_ns) AS span_ns
     FROM errors
     WHERE error_code IN (
         3,   -- UNKNOWN_TOPIC_OR_PARTITION
@@ -54,7 +53,7 @@ there AS (
 alike AS (
     SELECT
         failed.topic,
-        array_to_string(list_sort(list(DISTINCT there.topic)), ', ') AS names
+        names_text(there.topic) AS names
     FROM failed
     JOIN there ON levenshtein(failed.topic, there.topic) BETWEEN 1 AND 2
     WHERE length(failed.topic) >= 4
@@ -84,14 +83,12 @@ SELECT
         CASE
             WHEN there.topic IS NULL AND alike.names IS NOT NULL
                 THEN concat('; a name like it is ', alike.names)
-            ELSE ''
         END
     ) AS what,
     -- rows: request_ids,
     refused AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM failed
 LEFT JOIN there ON failed.topic = there.topic
 LEFT JOIN alike ON failed.topic = alike.topic
@@ -101,4 +98,3 @@ WHERE NOT (
     AND span_ns >= 30000000000
     AND span_ns <= $longest_between_s * 1000000000 * (refused - 1)
 )
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, failed.topic NULLS LAST

@@ -11,8 +11,10 @@
 -- caused by broker_stood_still
 -- caused by unanswered: client_id
 -- caused by broker_away
+-- tables: metadata
 -- only if connections: bool_and(client_lost_bytes = 0 AND broker_lost_bytes = 0)
 -- only if requests: bool_or(is_produce_api(api_name) AND (status = 'unanswered' OR latency_ns >= 1000000000 OR array_length(list_filter(errors, lambda e: e.code IN (7, 20))) > 0))
+-- only if without_answer: bool_or(is_produce_api(api_name)) OR (SELECT bool_or(array_length(list_filter(errors, lambda e: e.code IN (7, 20))) > 0) FROM requests)
 -- parameter least_batches = 1: minimum number of such batches
 -- parameter longest_s = 300: maximum seconds from an attempt to the next
 -- Whose writes are all in the capture: a response that is missing in it is not missing.
@@ -36,7 +38,6 @@ produced AS (
         base_offset,
         error_code,
         request_start_ns,
-        request_packet,
         -- The client no longer reads it.
         coalesce(response_start_ns > left_ns, false) AS is_late,
         whole.connection IS NOT NULL
@@ -74,23 +75,6 @@ placed AS (
         AND topic IN (SELECT topic FROM vain)
     WINDOW of_partition AS (PARTITION BY topic, "partition" ORDER BY base_offset, request_id)
 ),
--- The attempts before each success, as far as nothing of that size was acknowledged in between.
-attempts_before AS (
-    SELECT
-        vain.request_id,
-        min(placed.request_start_ns) AS success_ns
-    FROM vain
-    JOIN placed
-        ON vain.client_id IS NOT DISTINCT FROM placed.client_id
-        AND vain.client_ip = placed.client_ip
-        AND vain.topic = placed.topic
-        AND vain."partition" = placed."partition"
-        AND vain.record_count = placed.record_count
-        AND vain.record_bytes = placed.record_bytes
-        AND placed.request_start_ns > vain.request_start_ns
-        AND placed.request_start_ns - vain.request_start_ns <= $longest_s * 1000000000
-    GROUP BY vain.request_id
-),
 retried AS (
     SELECT
         placed.request_id,
@@ -106,18 +90,18 @@ retried AS (
         count(CASE WHEN vain.error_code IN (7, 20) THEN 1 END) AS refused,
         count(CASE WHEN vain.is_late AND vain.error_code = 0 THEN 1 END) AS late,
         -- rows: list_append(list(vain.request_id), placed.request_id) AS request_ids,
-        min(vain.request_start_ns) AS first_time_ns,
-        min(vain.request_packet) AS first_packet
-    FROM attempts_before
-    JOIN vain ON attempts_before.request_id = vain.request_id
-    JOIN placed
-        ON vain.client_id IS NOT DISTINCT FROM placed.client_id
+        min(vain.request_start_ns) AS first_time_ns
+    FROM vain
+    -- The next success: nothing of that size was acknowledged in between.
+    ASOF JOIN placed
+        ON coalesce(vain.client_id, '') = coalesce(placed.client_id, '')
         AND vain.client_ip = placed.client_ip
         AND vain.topic = placed.topic
         AND vain."partition" = placed."partition"
         AND vain.record_count = placed.record_count
         AND vain.record_bytes = placed.record_bytes
-        AND attempts_before.success_ns = placed.request_start_ns
+        AND vain.request_start_ns < placed.request_start_ns
+    WHERE placed.request_start_ns - vain.request_start_ns <= $longest_s * 1000000000
     GROUP BY
         placed.request_id, placed.client_id, placed.client_ip, placed.topic, placed."partition",
         placed.record_count, placed.base_offset, placed.end_before, placed.request_start_ns
@@ -150,9 +134,7 @@ SELECT
     -- rows: flatten(list(request_ids) FILTER (WHERE is_twice)) AS request_ids,
     sum(room) FILTER (WHERE is_twice) AS weight,
     min(first_time_ns) FILTER (WHERE is_twice) AS first_time_ns,
-    max(last_time_ns) FILTER (WHERE is_twice) AS last_time_ns,
-    min(first_packet) FILTER (WHERE is_twice) AS first_packet
+    max(last_time_ns) FILTER (WHERE is_twice) AS last_time_ns
 FROM judged
 GROUP BY client_id, client_ip, topic
 HAVING count(*) FILTER (WHERE is_twice) >= $least_batches
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, topic

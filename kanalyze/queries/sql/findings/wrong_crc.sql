@@ -6,74 +6,49 @@
 -- repair: Fetched: the log of that broker is damaged (kafka-dump-log.sh --deep-iteration, disk, memory); fetch from another replica, let the broker copy its replica again, or step over the offset. Produced and refused: memory of the client or a device on the way that changes packets. Produced and accepted: the capture was damaged or edited.
 -- only if anomalies: bool_or(kind = 'wrong_crc')
 -- parameter least_requests = 1: minimum number of messages with such batches
-WITH wrong AS (
+WITH sent AS (
     SELECT
-        requests.request_id,
-        requests.client_id,
-        requests.client_ip,
-        requests.broker_ip,
-        requests.broker_port,
-        requests.api_name,
-        requests.status,
-        requests.error_code,
-        requests.request_start_ns,
-        requests.request_packet,
-        min(partitions.topic) AS topic,
-        max(partitions.topic) AS last_topic
-    FROM requests
-    LEFT JOIN partitions ON requests.request_id = partitions.request_id
-    WHERE list_contains(requests.anomalies, 'wrong_crc')
-    GROUP BY
-        requests.request_id, requests.client_id, requests.client_ip, requests.broker_ip,
-        requests.broker_port, requests.api_name, requests.status, requests.error_code,
-        requests.request_start_ns, requests.request_packet
-),
-sent AS (
-    SELECT
+        request_id,
         client_id,
         client_ip,
         broker_ip,
         broker_port,
         api_name,
-        count(*) AS asked
+        status,
+        request_start_ns,
+        list_contains(anomalies, 'wrong_crc') AS is_wrong,
+        list_transform(partitions, lambda p: p.topic) AS topics
     FROM requests
     WHERE array_length(partitions) > 0
-    GROUP BY client_id, client_ip, broker_ip, broker_port, api_name
 )
 SELECT
-    wrong.client_id,
-    wrong.client_ip,
-    wrong.broker_ip,
-    wrong.broker_port,
-    wrong.api_name,
-    CASE WHEN min(topic) = max(last_topic) THEN min(topic) END AS topic,
+    client_id,
+    client_ip,
+    broker_ip,
+    broker_port,
+    api_name,
+    CASE
+        WHEN min(list_min(topics)) FILTER (WHERE is_wrong) = max(list_max(topics)) FILTER (WHERE is_wrong)
+            THEN min(list_min(topics)) FILTER (WHERE is_wrong)
+    END AS topic,
     concat(
-        count(*), ' of ', max(sent.asked), ' ', wrong.api_name, ' ',
-        CASE WHEN wrong.api_name = 'Fetch' THEN 'responses' ELSE 'requests' END,
+        count(*) FILTER (WHERE is_wrong), ' of ', count(*), ' ', api_name, ' ',
+        CASE WHEN api_name = 'Fetch' THEN 'responses' ELSE 'requests' END,
         ' with batches whose CRC is wrong',
         CASE
-            WHEN wrong.api_name <> 'Produce' THEN ''
-            WHEN count(*) FILTER (WHERE status = 'ok') = count(*)
+            WHEN api_name = 'Produce' AND bool_and(status = 'ok' OR NOT is_wrong)
                 THEN '; the broker accepted all, so the capture is damaged, not the records'
-            ELSE concat(
-                '; the broker refused ', count(*) FILTER (WHERE status = 'error'), ' and accepted ',
-                count(*) FILTER (WHERE status = 'ok')
-            )
+            WHEN api_name = 'Produce'
+                THEN concat(
+                    '; the broker refused ', count(*) FILTER (WHERE is_wrong AND status = 'error'),
+                    ' and accepted ', count(*) FILTER (WHERE is_wrong AND status = 'ok')
+                )
         END
     ) AS what,
-    -- rows: list(wrong.request_id) AS request_ids,
-    count(*) AS weight,
-    min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
-FROM wrong
-LEFT JOIN sent
-    ON wrong.client_id IS NOT DISTINCT FROM sent.client_id
-    AND wrong.client_ip = sent.client_ip
-    AND wrong.broker_ip = sent.broker_ip
-    AND wrong.broker_port = sent.broker_port
-    AND wrong.api_name = sent.api_name
-GROUP BY
-    wrong.client_id, wrong.client_ip, wrong.broker_ip, wrong.broker_port, wrong.api_name
-HAVING count(*) >= $least_requests
-ORDER BY weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port, api_name
+    -- rows: list(request_id) FILTER (WHERE is_wrong) AS request_ids,
+    count(*) FILTER (WHERE is_wrong) AS weight,
+    min(request_start_ns) FILTER (WHERE is_wrong) AS first_time_ns,
+    max(request_start_ns) FILTER (WHERE is_wrong) AS last_time_ns
+FROM sent
+GROUP BY client_id, client_ip, broker_ip, broker_port, api_name
+HAVING bool_or(is_wrong) AND count(*) FILTER (WHERE is_wrong) >= $least_requests

@@ -7,7 +7,7 @@
 -- why: Clients reach the bootstrap broker that they were configured with, but none of those that it names: they cannot use a partition that such a broker leads.
 -- repair: Set advertised.listeners of the broker to what its clients can reach: the name or address outside the container, the pod or the NAT, and the port that is open there. A firewall in between looks the same.
 -- only if metadata: bool_or(host IS NOT NULL)
--- only if attempts: bool_or(is_vain) OR (SELECT count(DISTINCT concat(client_ip, ' ', client_id)) > count(DISTINCT CASE WHEN api_name NOT IN ('ApiVersions', 'Metadata', 'SaslHandshake', 'SaslAuthenticate', 'FindCoordinator', 'InitProducerId', 'GetTelemetrySubscriptions', 'DescribeCluster') THEN concat(client_ip, ' ', client_id) END) FROM requests)
+-- only if attempts: bool_or(is_vain) OR ((SELECT bool_or(client_ip <> broker_ip) FROM metadata) AND EXISTS (SELECT 1 FROM requests GROUP BY client_id, client_ip HAVING count(*) FILTER (WHERE api_name = 'Metadata') >= $least_asks AND bool_and(is_answered_by_any(api_name) OR status = 'orphan_response')))
 -- parameter least_attempts = 1: minimum number of failed connections
 -- parameter least_asks = 3: minimum number of Metadata requests of a client that is told such an address and does nothing else
 -- parameter longest_between_s = 5: maximum mean of the seconds between them, if the address is not localhost
@@ -79,11 +79,7 @@ asking AS (
     HAVING
         count(*) FILTER (WHERE api_name = 'Metadata') >= $least_asks
         AND bool_and(api_name <> 'Metadata' OR status = 'ok')
-        -- Any broker answers these.
-        AND bool_and(api_name IN (
-            'ApiVersions', 'Metadata', 'SaslHandshake', 'SaslAuthenticate', 'FindCoordinator',
-            'InitProducerId', 'GetTelemetrySubscriptions', 'DescribeCluster'
-        ))
+        AND bool_and(is_answered_by_any(api_name))
 ),
 reached AS (
     SELECT
@@ -167,4 +163,3 @@ stuck AS (
 SELECT * FROM tried
 UNION ALL
 SELECT * FROM stuck
-ORDER BY weight DESC, broker_ip, broker_port, client_id NULLS LAST, client_ip NULLS LAST

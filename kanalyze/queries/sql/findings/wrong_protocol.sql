@@ -19,27 +19,20 @@ WITH answered AS (
 ),
 said AS (
     SELECT
-        connection,
-        connection_number,
+        anomalies.connection,
+        anomalies.connection_number,
         max(CASE
             WHEN detail LIKE 'request header: a token of GSSAPI%' THEN 'the client sends GSSAPI tokens'
             ELSE regexp_extract(detail, '(the (server|client) speaks .+)$', 1)
-        END) AS words
+        END) AS words,
+        bool_or(coalesce(requests.api_name = 'SaslHandshake', false)) AS has_handshake,
+        bool_or(coalesce(requests.api_name = 'ApiVersions', false)) AS has_versions
     FROM anomalies
+    LEFT JOIN requests USING (connection, connection_number)
     WHERE
         (kind = 'implausible_size' AND regexp_matches(detail, ': the (server|client) speaks .+$'))
         OR (kind = 'malformed_body' AND detail LIKE 'request header: a token of GSSAPI%')
-    GROUP BY connection, connection_number
-),
-asked AS (
-    SELECT
-        requests.connection,
-        requests.connection_number,
-        bool_or(api_name = 'SaslHandshake') AS has_handshake,
-        bool_or(api_name = 'ApiVersions') AS has_versions
-    FROM requests
-    JOIN said USING (connection, connection_number)
-    GROUP BY requests.connection, requests.connection_number
+    GROUP BY ALL
 ),
 found AS (
     SELECT
@@ -49,7 +42,6 @@ found AS (
         connections.broker_ip,
         connections.broker_port,
         connections.start_ns,
-        connections.first_packet,
         answered.responses,
         CASE
             WHEN connections.tls_failure = 'plaintext_on_tls_port' THEN 'plaintext on a port of TLS'
@@ -74,18 +66,14 @@ found AS (
             WHEN said.words LIKE '%GSSAPI%'
                 THEN concat(
                     said.words,
-                    CASE WHEN asked.has_versions THEN ' after ApiVersions' ELSE '' END,
-                    CASE WHEN asked.has_handshake THEN '' ELSE ', without a SaslHandshake' END
+                    CASE WHEN said.has_versions THEN ' after ApiVersions' END,
+                    CASE WHEN NOT said.has_handshake THEN ', without a SaslHandshake' END
                 )
             ELSE said.words
         END AS words
     FROM connections
-    LEFT JOIN tls_ports
-        ON connections.broker_ip = tls_ports.broker_ip
-        AND connections.broker_port = tls_ports.broker_port
-    LEFT JOIN answered
-        ON connections.broker_ip = answered.broker_ip
-        AND connections.broker_port = answered.broker_port
+    LEFT JOIN tls_ports USING (broker_ip, broker_port)
+    LEFT JOIN answered USING (broker_ip, broker_port)
     LEFT JOIN said
         ON connections.connection = said.connection
         AND connections.connection_number = said.connection_number
@@ -93,9 +81,6 @@ found AS (
         AND connections.closed_by = 'broker'
         AND connections.decoded_bytes
         < connections.client_payload_bytes + connections.broker_payload_bytes
-    LEFT JOIN asked
-        ON connections.connection = asked.connection
-        AND connections.connection_number = asked.connection_number
 )
 SELECT
     client_id,
@@ -114,12 +99,8 @@ SELECT
     -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,
     min(start_ns) AS first_time_ns,
-    max(start_ns) AS last_time_ns,
-    min(first_packet) AS first_packet
+    max(start_ns) AS last_time_ns
 FROM found
 WHERE begin_with IS NOT NULL OR words IS NOT NULL
 GROUP BY client_id, client_ip, broker_ip, broker_port, begin_with, words
 HAVING count(*) >= $least_connections
-ORDER BY
-    weight DESC, client_id NULLS LAST, client_ip, broker_ip, broker_port, begin_with NULLS LAST,
-    words NULLS LAST

@@ -9,8 +9,7 @@ SELECT
     tls_certificate_issuer AS issuer,
     tls_certificate_not_after_ns AS not_after_ns,
     start_ns,
-    end_ns,
-    first_packet
+    end_ns
 FROM connections
 UNION ALL
 SELECT
@@ -23,6 +22,5 @@ SELECT
     tls_client_certificate_issuer AS issuer,
     tls_client_certificate_not_after_ns AS not_after_ns,
     start_ns,
-    end_ns,
-    first_packet
+    end_ns
 FROM connections

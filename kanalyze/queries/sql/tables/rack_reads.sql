@@ -80,8 +80,7 @@ spread AS (
         max(racks) AS racks,
         max(replica_count) AS replica_count
     FROM listed
-    JOIN told
-        ON listed.connection = told.connection AND listed.connection_number = told.connection_number
+    JOIN told USING (connection, connection_number)
     GROUP BY topic, "partition"
 )
 SELECT
@@ -90,7 +89,6 @@ SELECT
     read.topic,
     read.record_bytes,
     read.request_start_ns,
-    read.request_packet,
     coalesce(requests.rack_id, '') AS rack_id,
     broker_racks.rack AS broker_rack,
     array_contains(racks, requests.rack_id) AS is_known_rack,

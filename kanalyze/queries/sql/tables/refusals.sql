@@ -39,8 +39,7 @@ counted AS (
         count(*) FILTER (WHERE coalesce(since_last_ns, 10000000000) >= 10000000000) AS bursts,
         min(codes.request_start_ns) AS first_time_ns,
         max(codes.request_start_ns) AS last_time_ns,
-        max(codes.response_start_ns) - min(codes.response_start_ns) AS span_ns,
-        min(codes.request_packet) AS first_packet
+        max(codes.response_start_ns) - min(codes.response_start_ns) AS span_ns
     FROM codes
     LEFT JOIN sent
         ON codes.client_id IS NOT DISTINCT FROM sent.client_id
@@ -59,16 +58,13 @@ SELECT
         CASE
             WHEN error_code IN (29, 30, 31, 33, 34, 53, 58, 65) AND principal IS NOT NULL
                 THEN concat(' to user ', principal)
-            ELSE ''
         END,
         CASE
             WHEN refused > 1 THEN concat(', over ', in_s(span_ns), ' s in ', number_text(bursts, 'burst'))
-            ELSE ''
         END
     ) AS what,
     -- rows: request_ids,
     refused AS weight,
     first_time_ns,
-    last_time_ns,
-    first_packet
+    last_time_ns
 FROM counted

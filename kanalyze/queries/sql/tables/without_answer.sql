@@ -31,7 +31,6 @@ unanswered AS (
         requests.connection_number,
         requests.request_start_ns,
         requests.request_end_ns,
-        requests.request_packet,
         requests.response_start_ns,
         connections.closed_by,
         connections.closed_ns,
@@ -62,9 +61,7 @@ compared AS (
             )
         ) AS highest_version
     FROM unanswered
-    JOIN announced
-        ON unanswered.broker_ip = announced.broker_ip
-        AND unanswered.broker_port = announced.broker_port
+    JOIN announced USING (broker_ip, broker_port)
     WHERE unanswered.wire = 'kafka'
     GROUP BY unanswered.request_id
 )
@@ -72,6 +69,7 @@ SELECT
     unanswered.*,
     compared.lowest_version,
     compared.highest_version,
+    removed_versions.first_version > unanswered.api_version AS is_removed,
     -- A client sends its newest ApiVersions before it knows anything.
     compared.request_id IS NOT NULL
     AND unanswered.api_key <> 18
@@ -81,3 +79,4 @@ SELECT
     ) AS is_unannounced
 FROM unanswered
 LEFT JOIN compared ON unanswered.request_id = compared.request_id
+LEFT JOIN removed_versions ON unanswered.api_key = removed_versions.api_key
