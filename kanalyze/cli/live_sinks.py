@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["ShownRows", "SinkOptions", "make_sinks", "message_writer"]
 
 _NS_PER_S: Final = 1_000_000_000
+_PROMETHEUS: Final = "prometheus_client: pip install 'kanalyze[live]'"
 _INTERVAL_S: Final = 1.0
 _MAX_MESSAGES: Final = 20
 """Maximum number of messages to show after the view ends: the newest."""
@@ -74,7 +75,7 @@ def _listen(text: str | None) -> ListenAddress | None:
     if text is None:
         return None
     if find_spec("prometheus_client") is None:
-        raise UsageError("--metrics needs prometheus_client: pip install 'kanalyze[live]'")
+        raise UsageError(f"--metrics needs {_PROMETHEUS}")
     from kanalyze.live.metrics_server import parse_listen
 
     return parse_listen(text)
@@ -125,19 +126,16 @@ def make_sinks(
     if arguments.save is not None:
         files.append(_packets_files(arguments, options.save_filters, shown_rows))
         yield files[-1]
-    if arguments.otlp is not None:
-        from kanalyze.live.run import SpansSink
-
-        yield SpansSink(arguments.otlp, shown_rows.warn)
+    has_metrics = options.listen is not None or arguments.otlp is not None
     watch: FindingsWatch | None = None
-    if shown_rows.kept is not None and (options.listen or shown_rows.output_format != "rows"):
+    if shown_rows.kept is not None and (has_metrics or shown_rows.output_format != "rows"):
         from kanalyze.live.kept_rows import FindingsWatch
         from kanalyze.live.run import FindingsSink
 
         watch = FindingsWatch(shown_rows.kept)
         yield FindingsSink(watch)
-    if options.listen is not None:
-        yield _metrics(options, files, watch, shown_rows.names, stack)
+    if has_metrics:
+        yield from _metrics(arguments.otlp, options, files, watch, shown_rows, stack)
     yield _output(shown_rows, options.interval_ns, files, watch, stack)
 
 
@@ -196,27 +194,37 @@ def _set_limits(**limits: int | None) -> dict[str, Any]:
 
 
 def _metrics(
+    otlp: str | None,
     options: SinkOptions,
     files: Sequence[FileSink],
     watch: FindingsWatch | None,
-    names: AddressNames | None,
+    shown_rows: ShownRows,
     stack: ExitStack,
-) -> Sink:
-    from prometheus_client.process_collector import ProcessCollector
+) -> Iterator[Sink]:
+    """Yield what counts metrics, serves them, and sends them with spans."""
+    from kanalyze.live.run import MetricsSink, OtlpSink
 
-    from kanalyze.live.metrics import Metrics
-    from kanalyze.live.metrics_server import MetricsServer
-    from kanalyze.live.run import MetricsSink
+    registry = None
+    if find_spec("prometheus_client") is None:
+        print_message(f"--otlp sends spans alone: metrics need {_PROMETHEUS}")
+    else:
+        from prometheus_client.process_collector import ProcessCollector
 
-    assert options.listen is not None
-    metrics = Metrics(names=names)
-    # The start time, memory and CPU time of the process, by their usual names.
-    ProcessCollector(registry=metrics.registry)
-    server = stack.enter_context(
-        MetricsServer(metrics.registry, options.listen, options.metrics_hosts)
-    )
-    print_message(f"metrics: {server.url}")
-    return MetricsSink(metrics, files, watch)
+        from kanalyze.live.metrics import Metrics
+
+        metrics = Metrics(names=shown_rows.names)
+        registry = metrics.registry
+        # The start time, memory and CPU time of the process, by their usual names.
+        ProcessCollector(registry=registry)
+        yield MetricsSink(metrics, files, watch)
+    if options.listen is not None:
+        from kanalyze.live.metrics_server import MetricsServer
+
+        assert registry is not None, "checked with the address"
+        server = MetricsServer(registry, options.listen, options.metrics_hosts)
+        print_message(f"metrics: {stack.enter_context(server).url}")
+    if otlp is not None:
+        yield OtlpSink(otlp, shown_rows.warn, registry)
 
 
 def _output(

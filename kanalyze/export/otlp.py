@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["SpanId", "SpanWriter", "attributes", "message"]
+__all__ = ["SpanId", "SpanWriter", "attributes", "message", "quoted"]
 
 SpanId: TypeAlias = tuple[str, str]
 """Trace id and span id, in hexadecimal."""
@@ -101,7 +101,7 @@ class SpanWriter:
         if links:
             span += f',"links":[{",".join(links)}]'
         if row.status == "error":
-            span += f',"status":{{"code":{_ERROR},"message":{_quoted(row.error_name or "")}}}'
+            span += f',"status":{{"code":{_ERROR},"message":{quoted(row.error_name or "")}}}'
         yield f"{span}}}"
         for at, (part, part_ns, part_end_ns) in enumerate(parts_of(row), 1):
             child = _span(trace_id, _hex(number + at), part, part_ns, part_end_ns)
@@ -127,7 +127,7 @@ class SpanWriter:
 def message(kind: str, items: Iterable[str]) -> bytes:
     """Return a message with ``spans`` or ``metrics``, which are JSON already, as a line."""
     resource = f'{{"attributes":{attributes({"service.name": "kanalyze"})}}}'
-    scope = f'{{"name":"kanalyze","version":{_quoted(__version__)}}}'
+    scope = f'{{"name":"kanalyze","version":{quoted(__version__)}}}'
     scopes = f'[{{"scope":{scope},"{kind}":[{",".join(items)}]}}]'
     name = kind.capitalize()
     return f'{{"resource{name}":[{{"resource":{resource},"scope{name}":{scopes}}}]}}\n'.encode()
@@ -140,7 +140,7 @@ def _hex(number: int) -> str:
 def _span(trace_id: str, span_id: str, name: str, begin_ns: int, end_ns: int | None) -> str:
     """Return the beginning of a span."""
     return (
-        f'{{"traceId":"{trace_id}","spanId":"{span_id}","name":{_quoted(name)},'
+        f'{{"traceId":"{trace_id}","spanId":"{span_id}","name":{quoted(name)},'
         f'"startTimeUnixNano":"{begin_ns}","endTimeUnixNano":"{max(end_ns or begin_ns, begin_ns)}"'
     )
 
@@ -214,7 +214,7 @@ def attributes(values: Mapping[str, object]) -> str:
 def _value(value: object) -> str:
     """Return a value in OTLP's JSON, in which integers of 64 bits are texts."""
     if isinstance(value, str):
-        return f'{{"stringValue":{_quoted(value[:_MAX_TEXT])}}}'
+        return f'{{"stringValue":{quoted(value[:_MAX_TEXT])}}}'
     if isinstance(value, bool):
         return f'{{"boolValue":{"true" if value else "false"}}}'
     if isinstance(value, list):
@@ -223,6 +223,6 @@ def _value(value: object) -> str:
 
 
 @lru_cache(_MAX_KNOWN)
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Return a text in JSON, as UTF-8 can hold it: no half of a surrogate pair."""
     return json.dumps(text.encode("utf-8", "replace").decode())

@@ -694,7 +694,7 @@ COMMANDS = {
                 "unless HOST is given",
                 "--metrics-host NAME ...": "also accept requests for metrics to this host name, "
                 "besides HOST and the machine's own name",
-                "--otlp URL": f"also {_SEND_SPANS}",
+                "--otlp URL": f"also {_SEND_SPANS}; and each minute the metrics of --metrics",
             },
             "files": {
                 "--write DIR": "write rows to Parquet files in this folder",
