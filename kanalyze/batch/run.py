@@ -43,6 +43,7 @@ from kanalyze.batch.run_plan import (
     options_of,
     plan_run,
 )
+from kanalyze.batch.spans import SENDS_SPANS, CommittedSpans
 from kanalyze.batch.steps import BYTES_A_CORE, StartTimes, first_step, rereads_much
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import KanalyzeError
@@ -79,6 +80,7 @@ def run_batch(
     warn: Callable[[str], None],
     report_phase: Callable[[str], None],
     options: ReportOptions | None = None,
+    spans: CommittedSpans | None = None,
 ) -> dict[str, Any]:
     """Run a batch, and return the report over the whole archive.
 
@@ -89,25 +91,31 @@ def run_batch(
         warn: is called with warnings of one line.
         report_phase: is called with a few words when a phase begins.
         options: which findings the report searches for, and what else is made of it.
+        spans: sends the requests of each step after its commit; None to send none.
 
     Raises:
         KanalyzeError: the run failed. Either no file of the archive has changed, or the run was
             committed, and the next run completes it.
         NoNewCapturesError: there is nothing to read, and the settings are those of a run that
             follows others.
+        SpansNotSentError: spans of a committed run were not sent.
     """
     out = engine.folder(settings.out)
     with only_run(out):
         commits = Commits(out)
         if commits.completed and commits.last is not None:
             warn(f"{out.shown}: run {commits.last.run} had been interrupted, and is complete now")
+        if spans is not None and not settings.replace:
+            spans.resume(out, commits.last)
         run = plan_run(engine.folder, plan, settings, out, commits, warn)
         if not run.is_needed:
             if settings.follows:
                 raise NoNewCapturesError("no new captures")
             warn("no new captures")
         report_options = ReportOptions() if options is None else options
-        batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, report_options)
+        batch = _BatchRun(
+            engine, plan, settings, run, out, warn, report_phase, report_options, spans
+        )
         if not run.is_needed:
             return batch.last_report()
         advice = engine.advice(sum(file.total_bytes or 0 for file in run.files))
@@ -153,6 +161,7 @@ class _BatchRun:
     warn: Callable[[str], None]
     report_phase: Callable[[str], None]
     options: ReportOptions
+    spans: CommittedSpans | None
 
     def last_report(self) -> dict[str, Any]:
         """Return the report that the last run wrote; with options of a report, make a new one."""
@@ -301,9 +310,12 @@ class _BatchRun:
         if folder is not None:
             folder.own(self.run.archive, self.out.url)
             folder.write(checkpoint, rows.write_states if job.keeps_open else None, sums)
-        commits.commit(self._commit(moved))
+        commit = self._commit(moved)
+        commits.commit(commit)
         if folder is not None:
             folder.keep_only(checkpoint)
+        if self.spans is not None:
+            self.spans.send(self.out, commit)
         return summary if self.run.until_ns is None else None
 
     def _checkpoint(self, read: ReadSummary, rebuilt: RebuildSummary, job: Job) -> Checkpoint:
@@ -431,6 +443,7 @@ class _BatchRun:
         about = {
             "archive": self.run.archive,
             "has_checkpoint": has_checkpoint,
+            SENDS_SPANS: self.spans is not None,
             "captures": [] if has_checkpoint else [file.identity for file in self.run.files],
         }
         return Commit(self.run.run, list(moved), self.run.removed, about)

@@ -722,6 +722,7 @@ COMMANDS = {
             "--out PATH": "output folder, which all workers can reach, or a URL",
             "--table-format {parquet,delta,iceberg}": "delta, iceberg: after each run, also let "
             "tables of Delta Lake or Apache Iceberg have its files; in a folder of this machine",
+            "--otlp URL": f"after each run, also {_SEND_SPANS}",
             "--format {text,json,md}": "format of the report on standard output (default: text)",
             **_REPORT,
             **_FILES,
