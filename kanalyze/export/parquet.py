@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker, utf8
-from kanalyze.export.files import STANDARD_OUTPUT, FileWriter, OutputFile
+from kanalyze.export.files import STANDARD_OUTPUT, FileWriter
 from kanalyze.export.schema import arrow_schema, integer_columns, parquet_paths
 from kanalyze.spec.columns import TYPES, with_times
 from kanalyze.spec.rows.requests import COLUMNS
@@ -26,7 +26,7 @@ from kanalyze.tables.columns.buffers import add_list_sizes, add_word_sizes, sums
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues
 
 __all__ = ["ParquetRows", "ParquetWriter", "RowGroups", "sizes_up_to"]
@@ -161,14 +161,8 @@ class ParquetWriter(FileWriter):
             raise UsageError(
                 "Parquet cannot be shown on a terminal: use -o FILE, or redirect the output"
             )
-        super().__init__(OutputFile(destination, private=private))
+        super().__init__(destination, columns, private=private)
         self._rows = ParquetRows(_Positioned(self.output.file), columns)
-
-    def write(self, rows: Sequence[AnyRow]) -> None:
-        """Write rows; raises OSError."""
-        columns = self._rows.columns
-        for first in range(0, len(rows), ROW_GROUP_ROWS):
-            self.write_block(RowBlock.of_rows(rows[first : first + ROW_GROUP_ROWS], columns))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``; raises OSError."""
