@@ -328,7 +328,8 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
     from kanalyze.queries.findings import finding_kinds
 
     given = read_options("report", RequestOptions, options)
-    make_analysis = _maker_of_rows(_arguments(captures, given))
+    arguments = _arguments(captures, given)
+    make_analysis = _maker_of_rows(arguments)
     kinds = finding_kinds()
 
     def opened(*, has_page: bool) -> AbstractContextManager[OpenedTables]:
@@ -347,8 +348,19 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
         with opened(has_page=True) as tables:
             return page_of(tables.database, summary(tables), UTC)
 
+    is_read_once = any(map(_is_read_once, arguments["captures"]))
     with opened(has_page=False) as tables:
-        return Report(summary(tables), page)
+        return Report(summary(tables), None if is_read_once else page)
+
+
+def _is_read_once(capture: Any) -> bool:
+    """Return whether a capture is an open file, standard input or a pipe."""
+    from kanalyze.capture.inputs import can_be_read_twice
+
+    if hasattr(capture, "read"):
+        return True
+    path = os.fspath(getattr(capture, "path", capture))
+    return not (paths.is_folder(path) or can_be_read_twice(path))
 
 
 def compare(
