@@ -15,7 +15,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kanalyze.errors import UsageError
-from kanalyze.export.arrow import BatchMaker, utf8
+from kanalyze.export.arrow import BatchMaker, block_of, utf8
 from kanalyze.export.files import STANDARD_OUTPUT, FileWriter
 from kanalyze.export.schema import arrow_schema, integer_columns, parquet_paths
 from kanalyze.spec.columns import TYPES, with_times
@@ -79,8 +79,6 @@ class ParquetRows:
             coerce_timestamps="us" if for_spark else None,
             allow_truncated_timestamps=for_spark,
         )
-        self._pending: list[Any] = []
-        self._pending_rows = self._pending_bytes = 0
         # The Arrow schema for readers of the file: texts are plain strings for them.
         schema = arrow_schema(columns)
         if for_spark:
@@ -93,25 +91,18 @@ class ParquetRows:
         self._write_groups(self._groups.add(block))
 
     def write_file(self, file: Any) -> None:
-        """Write the rows of a file that was written like this one, a row group at a time.
+        """Write the rows of a file that was written like this one.
 
         Raises OSError, and pyarrow's errors for a file that is not Parquet.
         """
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        texts = [field.name for field in self._maker.schema if pa.types.is_dictionary(field.type)]
-        for batch in pq.ParquetFile(file, read_dictionary=texts).iter_batches(ROW_GROUP_ROWS):
-            self._pending.append(batch.cast(self._maker.schema))
-            self._pending_rows += len(batch)
-            self._pending_bytes += batch.nbytes
-            if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
-                self._write_pending()
+        for batch in pq.ParquetFile(file).iter_batches(ROW_GROUP_ROWS):
+            self.write_block(block_of(batch, self.columns))
 
     def close(self) -> None:
         """Write the buffered rows and finish the file; raises OSError."""
         self._write_groups(self._groups.rest())
-        self._write_pending()
         self._writer.close()
 
     def abort(self) -> None:
@@ -123,14 +114,6 @@ class ParquetRows:
                 self._writer.close()
             except OSError:
                 self._writer.is_open = False
-
-    def _write_pending(self) -> None:
-        import pyarrow as pa
-
-        if self._pending:
-            rows = pa.Table.from_batches(self._pending).unify_dictionaries().combine_chunks()
-            self._writer.write_table(rows, row_group_size=len(rows))
-        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def _write_groups(self, groups: Iterable[RowBlock]) -> None:
         for group in groups:
