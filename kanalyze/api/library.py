@@ -46,6 +46,7 @@ from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.names import NAME_COLUMNS, NAMED_ROWS
 from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
@@ -150,23 +151,23 @@ class Rows(Results[RowT]):
     def __init__(
         self,
         analysis: Callable[[], _AnyAnalysis],
-        rows: Callable[[Any], Iterator[list[RowT]]],
+        found: Callable[[Any], Iterator[RowBlock | list[RowT]]],
         columns: tuple[Column, ...],
-        blocks: Callable[[Any], Iterator[RowBlock]] | None = None,
         names: Callable[[], NameColumns] | None = None,
+        as_objects: Callable[[RowBlock], list[RowT]] | None = None,
     ) -> None:
         """Store the arguments; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
-            rows: runs an analysis and yields lists of rows.
+            found: runs an analysis and yields rows, by column or in lists.
             columns: the columns of the rows.
-            blocks: runs an analysis and yields rows by column; None if that is not possible.
             names: makes what adds the names of addresses; None for no names.
+            as_objects: makes rows of those that are found by column; None if they are in lists.
         """
-        super().__init__(analysis, rows)
-        self._rows = rows
-        self._blocks = blocks
+        super().__init__(analysis, self._lists)
+        self._found = found
+        self._as_objects = as_objects
         self._row_columns = columns
         self._names = names
         self.columns = columns if names is None else (*columns, *NAME_COLUMNS)
@@ -174,24 +175,28 @@ class Rows(Results[RowT]):
 
     def batches(self) -> Iterator[list[RowT]]:
         """Yield the rows in lists, as they are found; no list is empty."""
-        yield from self._run(self._rows)
+        yield from self._run(self._lists)
+
+    def _lists(self, analysis: _AnyAnalysis) -> Iterator[list[RowT]]:
+        for found in self._found(analysis):
+            if isinstance(found, RowBlock):
+                assert self._as_objects is not None
+                yield from map(self._as_objects, found.pieces())
+            else:
+                yield found
 
     def _row_blocks(self) -> Iterator[RowBlock]:
         """Yield the rows by column, as they are found."""
         names = None if self._names is None else self._names()
-        for block in self._unnamed_blocks(names):
-            yield block if names is None else names.named(block)
-
-    def _unnamed_blocks(self, names: NameColumns | None) -> Iterator[RowBlock]:
+        found: Callable[[Any], Iterator[RowBlock | list[RowT]]] = self._found
         if names is not None and self._row_columns is COLUMNS:
             from kanalyze.api.broker_names import told  # imported late: few calls have names
 
-            yield from self._run(partial(told, names=names))
-        elif self._blocks is not None:
-            yield from self._run(self._blocks)
-        else:
-            for rows in self.batches():
-                yield RowBlock.of_rows(rows, self._row_columns)
+            found = partial(told, names=names)
+        for rows in self._run(found):
+            is_block = isinstance(rows, RowBlock)
+            block = rows if is_block else RowBlock.of_rows(rows, self._row_columns)
+            yield block if names is None else names.named(block)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as a ``pyarrow.Table``."""
@@ -306,7 +311,7 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
     given = read_options("requests", RequestOptions, options)
     make = _maker_of_rows(_arguments(captures, given))
     names = _name_columns("requests", given)
-    return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"), names)
+    return Rows(make, methodcaller("batches"), COLUMNS, names, RowBlock.rows)
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
@@ -664,11 +669,11 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
         for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
             yield from reader.blocks(exchanges, block)
 
-    def rows(analysis: Analysis) -> Iterator[list[RecordRow]]:
-        return (block.rows(RecordRow, RECORD_COLUMNS) for block in blocks(analysis))
-
     names = _name_columns("records", given)
-    return Rows(_maker(arguments), rows, columns_of_records(values=values), blocks, names)
+    columns = columns_of_records(values=values)
+    return Rows(
+        _maker(arguments), blocks, columns, names, methodcaller("rows", RecordRow, RECORD_COLUMNS)
+    )
 
 
 def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -683,9 +688,7 @@ def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.cluster import GROUP_COLUMNS
-
-    return _cluster_rows("groups", GROUP_COLUMNS, captures, options)
+    return _cluster_rows("groups", captures, options)
 
 
 def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -698,9 +701,7 @@ def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tup
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.cluster import METADATA_COLUMNS
-
-    return _cluster_rows("metadata", METADATA_COLUMNS, captures, options)
+    return _cluster_rows("metadata", captures, options)
 
 
 def changes(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -713,9 +714,7 @@ def changes(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tupl
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.cluster import CHANGE_COLUMNS
-
-    return _cluster_rows("changes", CHANGE_COLUMNS, captures, options)
+    return _cluster_rows("changes", captures, options)
 
 
 def client_metrics(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -727,30 +726,26 @@ def client_metrics(*captures: Captures, **options: Unpack[RequestOptions]) -> Ro
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`; or opentelemetry-proto is not installed.
     """
-    from kanalyze.spec.rows.cluster import CLIENT_METRIC_COLUMNS
-
-    return _cluster_rows("client_metrics", CLIENT_METRIC_COLUMNS, captures, options)
+    return _cluster_rows("client_metrics", captures, options)
 
 
 def _cluster_rows(
-    table: str,
-    columns: tuple[Column, ...],
-    captures: tuple[Captures, ...],
-    options: RequestOptions,
+    table: str, captures: tuple[Captures, ...], options: RequestOptions
 ) -> Rows[tuple[Any, ...]]:
+    columns = TABLES[table].columns
     row_type: Any = namedtuple(  # type: ignore[misc]
         f"{table.capitalize()}Row", [column.name for column in columns]
     )
-
-    def blocks(analysis: _AnyAnalysis) -> Iterator[RowBlock]:
-        return analysis.line_blocks(table)
-
-    def rows(analysis: _AnyAnalysis) -> Iterator[list[tuple[Any, ...]]]:
-        return (block.rows(row_type, columns) for block in analysis.line_blocks(table))
-
     given = read_options(table, RequestOptions, options)
     make = _maker_of_rows(_arguments(captures, given))
-    return Rows(make, rows, columns, blocks, _name_columns(table, given))
+    names = _name_columns(table, given)
+    return Rows(
+        make,
+        methodcaller("line_blocks", table),
+        columns,
+        names,
+        methodcaller("rows", row_type, columns),
+    )
 
 
 def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[dict[str, Any]]:
@@ -806,7 +801,7 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
     given = read_options("connections", ConnectionOptions, options)
     make = _maker_of_rows(_arguments(captures, given))
     names = _name_columns("connections", given)
-    return Rows(make, methodcaller("connection_batches"), CONNECTION_COLUMNS, names=names)
+    return Rows(make, methodcaller("connection_batches"), CONNECTION_COLUMNS, names)
 
 
 def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[AnomalyRow]:
@@ -837,7 +832,7 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
                 yield selected
 
     names = _name_columns("anomalies", given)
-    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS, names=names)
+    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS, names)
 
 
 def _arguments(captures: tuple[Captures, ...], given: Mapping[str, Any]) -> dict[str, Any]:
