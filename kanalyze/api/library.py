@@ -40,13 +40,16 @@ from kanalyze.common.argument_values import parsed, shown
 from kanalyze.common.paths import saved_files
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
+from kanalyze.export.files import OutputFile
+from kanalyze.export.schema import arrow_schema
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.memory import MemoryBounds
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from kanalyze.spec.rows.names import NAME_COLUMNS, NAMED_ROWS
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
@@ -227,8 +230,6 @@ class Rows(Results[RowT]):
 
     def __arrow_c_schema__(self) -> object:
         """Return the schema as a capsule of the Arrow PyCapsule interface."""
-        from kanalyze.export.schema import arrow_schema
-
         return arrow_schema(with_times(self.columns)).__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -532,7 +533,6 @@ def extract(
             read only once.
         OSError: the file cannot be written.
     """
-    from kanalyze.export.files import OutputFile
     from kanalyze.extraction.extract import Extent, Selected, extract_packets
     from kanalyze.tls.keylog import KeyLog
 
@@ -585,7 +585,6 @@ def anonymize(
         OSError: the file cannot be written.
     """
     from kanalyze.anonymization.anonymize import Anonymization, key_of
-    from kanalyze.export.files import OutputFile
 
     given = read_options("anonymize", AnonymizeOptions, options)
     arguments = _arguments(captures, given)
@@ -732,6 +731,8 @@ def client_metrics(*captures: Captures, **options: Unpack[RequestOptions]) -> Ro
 def _cluster_rows(
     table: str, captures: tuple[Captures, ...], options: RequestOptions
 ) -> Rows[tuple[Any, ...]]:
+    from kanalyze.spec.rows.tables import TABLES  # imported late: it takes a third of all imports
+
     columns = TABLES[table].columns
     row_type: Any = namedtuple(  # type: ignore[misc]
         f"{table.capitalize()}Row", [column.name for column in columns]
@@ -796,8 +797,6 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
-
     given = read_options("connections", ConnectionOptions, options)
     make = _maker_of_rows(_arguments(captures, given))
     names = _name_columns("connections", given)
@@ -818,7 +817,6 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
     from kanalyze.tables.anomalies import parse_kinds
 
     given = read_options("anomalies", AnomalyOptions, options)

@@ -97,22 +97,25 @@ def check_queries(options: ReportOptions) -> None:
 
 
 def report_on_files(
-    folder: SharedFolder, files: Mapping[str, Sequence[str]], *rest: Any, **others: Any
+    folder: SharedFolder,
+    files: Mapping[str, Sequence[str]],
+    quality: CaptureQuality,
+    conditions: Mapping[str, Any],
+    options: ReportOptions,
+    past: Past | None,
+    *,
+    threads: int,
 ) -> dict[str, Any]:
     """Return the report on tables in Parquet files.
 
-    Args:
-        folder: where the files are.
-        files: their names, by table.
-        rest: see :func:`report_on_rows`.
-        others: see :func:`report_on_rows`.
+    ``files`` are their names below ``folder``, by table; for the rest see :func:`report_on_rows`.
     """
 
     def insert(database: Database, table: str, schema: pa.Schema) -> None:
         insert_rows(database, table, folder, files[table], schema)
 
     columns = {table: columns_of(table) for table in files}
-    return report_on_rows(columns, insert, *rest, **others)
+    return report_on_rows(columns, insert, quality, conditions, options, past, threads=threads)
 
 
 def report_on_rows(

@@ -12,7 +12,7 @@ import base64
 import sys
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker, block_of, utf8
@@ -144,8 +144,11 @@ class ParquetWriter(FileWriter):
             raise UsageError(
                 "Parquet cannot be shown on a terminal: use -o FILE, or redirect the output"
             )
+        import pyarrow as pa
+
         super().__init__(destination, columns, private=private)
-        self._rows = ParquetRows(_Positioned(self.output.file), columns)
+        # pyarrow counts the bytes itself: pipes have no position.
+        self._rows = ParquetRows(pa.PythonFile(self.output.file, mode="w"), columns)
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``; raises OSError."""
@@ -164,30 +167,6 @@ class ParquetWriter(FileWriter):
         """Remove the file."""
         self._rows.abort()
         super().abort()
-
-
-class _Positioned:
-    """A binary file that counts the bytes written: pyarrow needs the position, pipes have none."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._position = 0
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        self._file.write(data)
-        self._position += size
-        return size
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self.closed = True
 
 
 _MAX_BUFFERED_BLOCKS = 32
