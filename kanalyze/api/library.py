@@ -40,8 +40,6 @@ from kanalyze.common.argument_values import parsed, shown
 from kanalyze.common.paths import saved_files
 from kanalyze.common.times import parse_duration_ns
 from kanalyze.errors import UsageError
-from kanalyze.export.files import OutputFile
-from kanalyze.export.schema import arrow_schema
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.memory import MemoryBounds
 from kanalyze.runtime.pipeline import Analysis
@@ -197,9 +195,9 @@ class Rows(Results[RowT]):
 
             found = partial(told, names=names)
         for rows in self._run(found):
-            is_block = isinstance(rows, RowBlock)
-            block = rows if is_block else RowBlock.of_rows(rows, self._row_columns)
-            yield block if names is None else names.named(block)
+            if not isinstance(rows, RowBlock):
+                rows = RowBlock.of_rows(rows, self._row_columns)  # noqa: PLW2901 - the same rows
+            yield rows if names is None else names.named(rows)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as a ``pyarrow.Table``."""
@@ -230,6 +228,8 @@ class Rows(Results[RowT]):
 
     def __arrow_c_schema__(self) -> object:
         """Return the schema as a capsule of the Arrow PyCapsule interface."""
+        from kanalyze.export.schema import arrow_schema
+
         return arrow_schema(with_times(self.columns)).__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -533,6 +533,7 @@ def extract(
             read only once.
         OSError: the file cannot be written.
     """
+    from kanalyze.export.files import OutputFile
     from kanalyze.extraction.extract import Extent, Selected, extract_packets
     from kanalyze.tls.keylog import KeyLog
 
@@ -585,6 +586,7 @@ def anonymize(
         OSError: the file cannot be written.
     """
     from kanalyze.anonymization.anonymize import Anonymization, key_of
+    from kanalyze.export.files import OutputFile
 
     given = read_options("anonymize", AnonymizeOptions, options)
     arguments = _arguments(captures, given)
