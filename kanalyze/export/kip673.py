@@ -87,7 +87,11 @@ class LogLines:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._wire_fields = _WireFields()
+        columns = {column.name: column for column in COLUMNS}
+        self._ends = WordTexts(_client_and_broker, b"null")
+        self._cells = {name: JsonTexts(columns[name]) for name in _MEMBERS if name in columns}
+        *before, end = [text.encode("ascii") for text in ",".join(_MEMBERS.values()).split("%s")]
+        self._members = LineWriter(before, end)
         self._json = TapeJson()
         self._forms: dict[Shape, Form] = {}
         self._heads: dict[tuple[int | None, int | None, str | None], str] = {}
@@ -105,13 +109,20 @@ class LogLines:
         """
         names = block.columns["api_name"]
         assert isinstance(names, Words)
-        wire_fields = self._wire_fields.of(block)
         for exchange, code, members, bodies in zip(
-            exchanges, names.codes, wire_fields, decoded, strict=True
+            exchanges, names.codes, self._members_of(block), decoded, strict=True
         ):
             # Kafka 0.7 has API keys of its own.
             name = names.words[code] if exchange.wire != "kafka" and code >= 0 else None
             yield f"{{{self._exchange(exchange, name, bodies)},{members}}}"
+
+    def _members_of(self, block: RowBlock) -> list[str]:
+        """Return the members that come from the capture, of each row, as JSON."""
+        connections = block.columns["connection"]
+        assert isinstance(connections, Words)
+        cells = {name: texts.of(block.columns[name]) for name, texts in self._cells.items()}
+        cells[_CLIENT_AND_BROKER] = self._ends.of(connections)
+        return self._members.each(len(block), [cells[name] for name in _MEMBERS])
 
     def _exchange(self, exchange: Exchange, name: str | None, decoded: DecodedExchange) -> str:
         """Return the members that the broker's log has too."""
@@ -212,25 +223,6 @@ _MEMBERS = {
     "anomalies": '"anomalies":%s',
 }
 """Members from the capture, by the columns of rows that they come from."""
-
-
-class _WireFields:
-    """The members that come from the capture, not from the messages."""
-
-    def __init__(self) -> None:
-        self._ends = WordTexts(_client_and_broker, b"null")
-        columns = {column.name: column for column in COLUMNS}
-        self._texts = {name: JsonTexts(columns[name]) for name in _MEMBERS if name in columns}
-        *before, end = [text.encode("ascii") for text in ",".join(_MEMBERS.values()).split("%s")]
-        self._members = LineWriter(before, end)
-
-    def of(self, block: RowBlock) -> list[str]:
-        """Return the members of each row of a block as JSON."""
-        connections = block.columns["connection"]
-        assert isinstance(connections, Words)
-        values = {name: texts.of(block.columns[name]) for name, texts in self._texts.items()}
-        values[_CLIENT_AND_BROKER] = self._ends.of(connections)
-        return self._members.each(len(block), [values[name] for name in _MEMBERS])
 
 
 def _client_and_broker(connection: str) -> str:

@@ -80,9 +80,9 @@ class ParquetRows:
             allow_truncated_timestamps=for_spark,
         )
         # The Arrow schema for readers of the file: texts are plain strings for them.
-        schema = arrow_schema(columns)
+        schema = arrow_schema(columns, unit="us" if for_spark else "ns")
         if for_spark:
-            schema = _in_microseconds(schema)
+            schema = schema.remove_metadata()  # that of pandas
         plain = base64.b64encode(schema.serialize().to_pybytes()).decode("ascii")
         self._writer.add_key_value_metadata({"ARROW:schema": plain})
 
@@ -118,17 +118,6 @@ class ParquetRows:
     def _write_groups(self, groups: Iterable[RowBlock]) -> None:
         for group in groups:
             self._writer.write_batch(self._maker.of_block(group), row_group_size=len(group))
-
-
-def _in_microseconds(schema: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.schema(
-        field.with_type(pa.timestamp("us", field.type.tz))
-        if pa.types.is_timestamp(field.type)
-        else field
-        for field in schema
-    )
 
 
 class ParquetWriter(FileWriter):

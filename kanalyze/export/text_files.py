@@ -37,7 +37,6 @@ from kanalyze.export.text import (
     ListCells,
     NumberCells,
     QuotedListCells,
-    TruthCells,
     WordCells,
 )
 from kanalyze.spec.rows.requests import COLUMNS
@@ -142,8 +141,7 @@ def json_lines(
 
 def number_cells(column: Column, ints: Ints, null: bytes) -> Cells:
     """Return the cells of a column of numbers or booleans; ``null`` is the cell of null."""
-    kind = TruthCells if column.type == "bool" else NumberCells
-    return kind(ints.values, ints.valid, null)
+    return NumberCells(ints.values, ints.valid, null, are_bools=column.type == "bool")
 
 
 def time_cells(ints: Ints, null: bytes, shown: Callable[[str], str]) -> Cells:
