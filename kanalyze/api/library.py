@@ -44,6 +44,8 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.memory import MemoryBounds
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.columns import with_times
+from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
+from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
 from kanalyze.spec.rows.names import NAME_COLUMNS, NAMED_ROWS
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
@@ -150,23 +152,23 @@ class Rows(Results[RowT]):
     def __init__(
         self,
         analysis: Callable[[], _AnyAnalysis],
-        rows: Callable[[Any], Iterator[list[RowT]]],
+        found: Callable[[Any], Iterator[RowBlock | list[RowT]]],
         columns: tuple[Column, ...],
-        blocks: Callable[[Any], Iterator[RowBlock]] | None = None,
         names: Callable[[], NameColumns] | None = None,
+        as_objects: Callable[[RowBlock], list[RowT]] | None = None,
     ) -> None:
         """Store the arguments; nothing is opened yet.
 
         Args:
             analysis: makes an analysis of the captures.
-            rows: runs an analysis and yields lists of rows.
+            found: runs an analysis and yields rows, by column or in lists.
             columns: the columns of the rows.
-            blocks: runs an analysis and yields rows by column; None if that is not possible.
             names: makes what adds the names of addresses; None for no names.
+            as_objects: makes rows of those that are found by column; None if they are in lists.
         """
-        super().__init__(analysis, rows)
-        self._rows = rows
-        self._blocks = blocks
+        super().__init__(analysis, self._lists)
+        self._found = found
+        self._as_objects = as_objects
         self._row_columns = columns
         self._names = names
         self.columns = columns if names is None else (*columns, *NAME_COLUMNS)
@@ -174,24 +176,28 @@ class Rows(Results[RowT]):
 
     def batches(self) -> Iterator[list[RowT]]:
         """Yield the rows in lists, as they are found; no list is empty."""
-        yield from self._run(self._rows)
+        yield from self._run(self._lists)
+
+    def _lists(self, analysis: _AnyAnalysis) -> Iterator[list[RowT]]:
+        for found in self._found(analysis):
+            if isinstance(found, RowBlock):
+                assert self._as_objects is not None
+                yield from map(self._as_objects, found.pieces())
+            else:
+                yield found
 
     def _row_blocks(self) -> Iterator[RowBlock]:
         """Yield the rows by column, as they are found."""
         names = None if self._names is None else self._names()
-        for block in self._unnamed_blocks(names):
-            yield block if names is None else names.named(block)
-
-    def _unnamed_blocks(self, names: NameColumns | None) -> Iterator[RowBlock]:
+        found: Callable[[Any], Iterator[RowBlock | list[RowT]]] = self._found
         if names is not None and self._row_columns is COLUMNS:
             from kanalyze.api.broker_names import told  # imported late: few calls have names
 
-            yield from self._run(partial(told, names=names))
-        elif self._blocks is not None:
-            yield from self._run(self._blocks)
-        else:
-            for rows in self.batches():
-                yield RowBlock.of_rows(rows, self._row_columns)
+            found = partial(told, names=names)
+        for rows in self._run(found):
+            if not isinstance(rows, RowBlock):
+                rows = RowBlock.of_rows(rows, self._row_columns)  # noqa: PLW2901 - the same rows
+            yield rows if names is None else names.named(rows)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as a ``pyarrow.Table``."""
@@ -306,7 +312,7 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
     given = read_options("requests", RequestOptions, options)
     make = _maker_of_rows(_arguments(captures, given))
     names = _name_columns("requests", given)
-    return Rows(make, methodcaller("row_batches"), COLUMNS, methodcaller("batches"), names)
+    return Rows(make, methodcaller("batches"), COLUMNS, names, RowBlock.rows)
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
@@ -328,7 +334,8 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
     from kanalyze.queries.findings import finding_kinds
 
     given = read_options("report", RequestOptions, options)
-    make_analysis = _maker_of_rows(_arguments(captures, given))
+    arguments = _arguments(captures, given)
+    make_analysis = _maker_of_rows(arguments)
     kinds = finding_kinds()
 
     def opened(*, has_page: bool) -> AbstractContextManager[OpenedTables]:
@@ -347,8 +354,19 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
         with opened(has_page=True) as tables:
             return page_of(tables.database, summary(tables), UTC)
 
+    is_read_once = any(map(_is_read_once, arguments["captures"]))
     with opened(has_page=False) as tables:
-        return Report(summary(tables), page)
+        return Report(summary(tables), None if is_read_once else page)
+
+
+def _is_read_once(capture: Any) -> bool:
+    """Return whether a capture is an open file, standard input or a pipe."""
+    from kanalyze.capture.inputs import can_be_read_twice
+
+    if hasattr(capture, "read"):
+        return True
+    path = os.fspath(getattr(capture, "path", capture))
+    return not (paths.is_folder(path) or can_be_read_twice(path))
 
 
 def compare(
@@ -652,11 +670,11 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
         for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
             yield from reader.blocks(exchanges, block)
 
-    def rows(analysis: Analysis) -> Iterator[list[RecordRow]]:
-        return (block.rows(RecordRow, RECORD_COLUMNS) for block in blocks(analysis))
-
     names = _name_columns("records", given)
-    return Rows(_maker(arguments), rows, columns_of_records(values=values), blocks, names)
+    columns = columns_of_records(values=values)
+    return Rows(
+        _maker(arguments), blocks, columns, names, methodcaller("rows", RecordRow, RECORD_COLUMNS)
+    )
 
 
 def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -671,9 +689,7 @@ def groups(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.cluster import GROUP_COLUMNS
-
-    return _cluster_rows("groups", GROUP_COLUMNS, captures, options)
+    return _cluster_rows("groups", captures, options)
 
 
 def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -686,9 +702,7 @@ def metadata(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tup
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.cluster import METADATA_COLUMNS
-
-    return _cluster_rows("metadata", METADATA_COLUMNS, captures, options)
+    return _cluster_rows("metadata", captures, options)
 
 
 def changes(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -701,9 +715,7 @@ def changes(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tupl
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.cluster import CHANGE_COLUMNS
-
-    return _cluster_rows("changes", CHANGE_COLUMNS, captures, options)
+    return _cluster_rows("changes", captures, options)
 
 
 def client_metrics(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[tuple[Any, ...]]:
@@ -715,30 +727,28 @@ def client_metrics(*captures: Captures, **options: Unpack[RequestOptions]) -> Ro
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`; or opentelemetry-proto is not installed.
     """
-    from kanalyze.spec.rows.cluster import CLIENT_METRIC_COLUMNS
-
-    return _cluster_rows("client_metrics", CLIENT_METRIC_COLUMNS, captures, options)
+    return _cluster_rows("client_metrics", captures, options)
 
 
 def _cluster_rows(
-    table: str,
-    columns: tuple[Column, ...],
-    captures: tuple[Captures, ...],
-    options: RequestOptions,
+    table: str, captures: tuple[Captures, ...], options: RequestOptions
 ) -> Rows[tuple[Any, ...]]:
+    from kanalyze.spec.rows.tables import TABLES  # imported late: it takes a third of all imports
+
+    columns = TABLES[table].columns
     row_type: Any = namedtuple(  # type: ignore[misc]
         f"{table.capitalize()}Row", [column.name for column in columns]
     )
-
-    def blocks(analysis: _AnyAnalysis) -> Iterator[RowBlock]:
-        return analysis.line_blocks(table)
-
-    def rows(analysis: _AnyAnalysis) -> Iterator[list[tuple[Any, ...]]]:
-        return (block.rows(row_type, columns) for block in analysis.line_blocks(table))
-
     given = read_options(table, RequestOptions, options)
     make = _maker_of_rows(_arguments(captures, given))
-    return Rows(make, rows, columns, blocks, _name_columns(table, given))
+    names = _name_columns(table, given)
+    return Rows(
+        make,
+        methodcaller("line_blocks", table),
+        columns,
+        names,
+        methodcaller("rows", row_type, columns),
+    )
 
 
 def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[dict[str, Any]]:
@@ -789,12 +799,10 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.connections import CONNECTION_COLUMNS
-
     given = read_options("connections", ConnectionOptions, options)
     make = _maker_of_rows(_arguments(captures, given))
     names = _name_columns("connections", given)
-    return Rows(make, methodcaller("connection_batches"), CONNECTION_COLUMNS, names=names)
+    return Rows(make, methodcaller("connection_batches"), CONNECTION_COLUMNS, names)
 
 
 def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[AnomalyRow]:
@@ -811,7 +819,6 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
     from kanalyze.tables.anomalies import parse_kinds
 
     given = read_options("anomalies", AnomalyOptions, options)
@@ -825,7 +832,7 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
                 yield selected
 
     names = _name_columns("anomalies", given)
-    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS, names=names)
+    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS, names)
 
 
 def _arguments(captures: tuple[Captures, ...], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from kanalyze.errors import KanalyzeError
 from kanalyze.spec.report import TABLES
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ class Report(dict[str, Any]):
     for what is inside ``latency_ns``.
     """
 
-    def __init__(self, values: Mapping[str, Any], page: Callable[[], bytes]) -> None:
-        """Take a report; ``page`` makes its page, for which it may read the captures again."""
+    def __init__(self, values: Mapping[str, Any], page: Callable[[], bytes] | None) -> None:
+        """Take a report; ``page`` makes its page, of captures that can be read again."""
         super().__init__(values)
         self._make_page = page
         self._page: bytes | None = None
@@ -45,16 +44,16 @@ class Report(dict[str, Any]):
     def page(self) -> bytes:
         """Return the report as one HTML file, as ``kanalyze report --html`` writes it.
 
-        The first call reads the captures again. If that is not possible, as with a pipe, the page
-        has the report as text.
+        The first call reads the captures again, and raises what that raises. Of captures that can
+        be read only once, such as a pipe, the page has the report as text.
         """
         if self._page is None:
-            try:
-                self._page = self._make_page()
-            except KanalyzeError:
+            if self._make_page is None:
                 from kanalyze.render.html import plain_page
 
                 self._page = plain_page(self).encode()
+            else:
+                self._page = self._make_page()
         return self._page
 
     def _repr_html_(self) -> str:

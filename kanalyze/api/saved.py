@@ -31,7 +31,7 @@ from kanalyze.tables.filters import RowFilter
 from kanalyze.tables.quality import CaptureQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.columns import Column
@@ -68,19 +68,16 @@ class SavedAnalysis(RowSource):
             max_memory_bytes: memory in bytes for reading.
             threads: number of threads for reading.
         """
-        limits = {"max_memory_bytes": max_memory_bytes, "threads": threads}
-        self._tables = _SavedTables(list(files), limits)
-        self._filter = RowFilter() if row_filter is None else row_filter
-
-    @property
-    def files(self) -> list[str]:
+        self.files = list(files)
         """The paths of the files."""
-        return self._tables.files
-
-    @property
-    def quality(self) -> CaptureQuality:
+        self.quality = CaptureQuality()
         """The quality of the captures; known once the files are open."""
-        return self._tables.quality
+        self._conditions: dict[str, Any] = {}
+        """The filter of the saved rows, as in a report; the same in all files."""
+        self._first_packet_ns: int | None = None
+        self._limits: dict[str, Any] = {"max_memory_bytes": max_memory_bytes, "threads": threads}
+        self._filter = RowFilter() if row_filter is None else row_filter
+        self._database: Database | None = None
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -90,7 +87,7 @@ class SavedAnalysis(RowSource):
     @property
     def row_filter(self) -> SavedConditions:
         """The active filters: that of this analysis, and those of the saved files."""
-        return SavedConditions(_combined(self._tables.conditions, self._filter.conditions))
+        return SavedConditions(_combined(self._conditions, self._filter.conditions))
 
     @property
     def is_whole(self) -> bool:
@@ -107,19 +104,29 @@ class SavedAnalysis(RowSource):
 
         Raises:
             SavedFileError: a file cannot be read, or was not written by ``kanalyze save``.
-            UsageError: the files were saved with different filters.
+            UsageError: the files were saved with different filters, or without the brokers of
+                this one.
         """
-        if self._tables.is_open:
+        if self._database is not None:
             return
-        self._tables.open(self._filter.get("broker", ()))
-        first_ns = self._tables.first_packet_ns
+        database = Database(**self._limits)
+        try:
+            database.attach(self.files)
+            self._read_headers(database.headers)
+            _check_brokers(database, self._filter.get("broker", ()))
+        except BaseException:
+            database.close()
+            raise
+        self._database = database
         if self._filter.needs_day:
             last_ns = self.quality.last_time_ns
-            self._filter = self._filter.on_day_of(first_ns or 0, last_ns)  # without a time: any day
+            # Without a time: any day.
+            self._filter = self._filter.on_day_of(self._first_packet_ns or 0, last_ns)
 
     def close(self) -> None:
         """Close the files; may be called at any time."""
-        self._tables.close()
+        if self._database is not None:
+            self._database.close()
 
     def batches(self) -> Iterator[RowBlock]:
         """Return the rows of requests that match the filter, by column; no block is empty.
@@ -133,18 +140,16 @@ class SavedAnalysis(RowSource):
         return (block for block, _ in self._requests())
 
     def connection_batches(self) -> Iterator[list[ConnectionRow]]:
-        """Yield the rows of connections that match the filter; otherwise like :meth:`batches`."""
-        for block in self._opened.blocks("connections", CONNECTION_COLUMNS):
-            rows = map(ConnectionRow._make, zip(*block.values(CONNECTION_COLUMNS), strict=True))
-            if kept := self._matching(rows, self._filter.matches_connection):
-                yield kept
+        """Return the rows of connections that match the filter; otherwise like :meth:`batches`."""
+        return self._matching(
+            "connections", ConnectionRow, CONNECTION_COLUMNS, self._filter.matches_connection
+        )
 
     def anomaly_batches(self) -> Iterator[list[AnomalyRow]]:
-        """Yield the rows of anomalies that match the filter; otherwise like :meth:`batches`."""
-        for block in self._opened.blocks("anomalies", ANOMALY_COLUMNS):
-            rows = map(AnomalyRow._make, zip(*block.values(ANOMALY_COLUMNS), strict=True))
-            if kept := self._matching(rows, self._filter.matches_anomaly):
-                yield kept
+        """Return the rows of anomalies that match the filter; otherwise like :meth:`batches`."""
+        return self._matching(
+            "anomalies", AnomalyRow, ANOMALY_COLUMNS, self._filter.matches_anomaly
+        )
 
     def table_rows(
         self,
@@ -162,7 +167,7 @@ class SavedAnalysis(RowSource):
         request_ids = array("q")
         for block, numbers in self._requests():
             if any(after <= before for before, after in pairwise([*request_ids[-1:], *numbers])):
-                raise self._tables.damaged()
+                raise self._damaged()
             request_ids.extend(numbers)
             yield TableRows([block], [], [])
         if others:
@@ -181,7 +186,7 @@ class SavedAnalysis(RowSource):
             UsageError: the files do not have a table.
         """
         self.check_tables(selected)
-        specs = [TABLES[name] for name in self._opened.names]
+        specs = [TABLES[name] for name in self._opened.attached]
         return tuple(
             table
             for table in specs
@@ -191,16 +196,33 @@ class SavedAnalysis(RowSource):
 
     def check_tables(self, tables: Collection[str]) -> None:
         """Raise UsageError for a table that the files do not have."""
-        self._opened.check(tables)
+        for table in tables:
+            if table not in self._opened.attached:
+                how = ": save the captures again with --records" if table == RECORDS else ""
+                raise UsageError(f"{self.files[0]}: has no table {table}: it was not saved{how}")
 
     @property
-    def _opened(self) -> _SavedTables:
+    def _opened(self) -> Database:
         self.start()
-        return self._tables
+        assert self._database is not None
+        return self._database
+
+    def _blocks(self, table: str, columns: Sequence[Column]) -> Iterator[RowBlock]:
+        """Yield all rows of a table; no block is empty. Raises SavedFileError."""
+        database, names = self._opened, [column.name for column in columns]
+        try:
+            for batch in database.batches(table, names):
+                if batch.num_rows:
+                    yield block_of(batch, columns)
+        except (ValueError, KanalyzeError) as error:
+            raise self._damaged() from error
+
+    def _damaged(self) -> SavedFileError:
+        return SavedFileError(f"{' '.join(self.files)}: the file is damaged")
 
     def _requests(self) -> Iterator[tuple[RowBlock, Sequence[int]]]:
         """Yield the requests that match the filter, and the request id of each."""
-        for block in self._opened.blocks("requests", stored_columns("requests")):
+        for block in self._blocks("requests", stored_columns("requests")):
             ids = block.columns.pop(REQUEST_ID)
             assert isinstance(ids, Ints)
             indices: Sequence[int] = range(len(block))
@@ -208,7 +230,7 @@ class SavedAnalysis(RowSource):
                 try:
                     indices = self._filter.numbers(block)
                 except ValueError:  # an invalid address
-                    raise self._tables.damaged() from None
+                    raise self._damaged() from None
             if len(indices) == len(block):
                 yield block, ids.values
             elif indices:
@@ -216,16 +238,16 @@ class SavedAnalysis(RowSource):
 
     def _lines(self, table: str, selected_ids: array[int]) -> Iterator[RowBlock]:
         """Yield the lines of the selected requests, with the new numbers of these requests."""
-        self._opened.check([table])
+        self.check_tables([table])
         columns = TABLES[table].columns
         if self._filter.passes_all:
-            yield from self._opened.blocks(table, columns)
+            yield from self._blocks(table, columns)
             return
         if all(column.name != REQUEST_ID for column in columns):
             raise UsageError(
                 f"the saved table {table} cannot be filtered: it is not about requests"
             )
-        for block in self._opened.blocks(table, columns):
+        for block in self._blocks(table, columns):
             ids = block.columns[REQUEST_ID]
             assert isinstance(ids, Ints)
             matches = [
@@ -241,11 +263,37 @@ class SavedAnalysis(RowSource):
                 numbers = Ints(array("q", [index + 1 for _, index in matches]), None)
                 yield RowBlock(len(lines), {**lines.columns, REQUEST_ID: numbers})
 
-    def _matching(self, rows: Any, matches: Any) -> list[Any]:
-        try:
-            return list(rows) if self._filter.passes_all else [row for row in rows if matches(row)]
-        except ValueError:  # an invalid address
-            raise self._tables.damaged() from None
+    def _matching(
+        self, table: str, row_type: Any, columns: Sequence[Column], matches: Callable[[Any], bool]
+    ) -> Iterator[list[Any]]:
+        """Yield the rows of a table that match the filter; no list is empty."""
+        for block in self._blocks(table, columns):
+            rows = block.rows(row_type, columns)
+            try:
+                kept = rows if self._filter.passes_all else list(filter(matches, rows))
+            except ValueError:  # an invalid address
+                raise self._damaged() from None
+            if kept:
+                yield kept
+
+    def _read_headers(self, headers: Sequence[Mapping[str, Any]]) -> None:
+        """Read the headers of the files."""
+        for path, header in zip(self.files, headers, strict=True):
+            try:
+                self.quality.merge(CaptureQuality.from_values(header["quality"]))
+                conditions = _filter_of(header["filter"]).conditions
+                first_ns = header["first_packet_ns"]
+                if first_ns is not None:
+                    self._first_packet_ns = of_known(min, self._first_packet_ns, int(first_ns))
+            except (KeyError, TypeError, ValueError, UsageError):
+                raise SavedFileError(f"{path}: has a damaged header") from None
+            if path == self.files[0]:
+                self._conditions = conditions
+            elif conditions != self._conditions:
+                raise UsageError(
+                    f"{path}: was saved with another filter than {self.files[0]}: "
+                    "give files with the same filter"
+                )
 
 
 def header_of(analysis: Analysis, options: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -286,129 +334,25 @@ def _combined(saved: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[s
     return {**ordered, "saved": unmerged} if unmerged else ordered
 
 
-class _SavedTables:
-    """The tables of saved files, one file after the other.
+def _check_brokers(database: Database, brokers: Sequence[BrokerAddress]) -> None:
+    """Raise UsageError if a broker of the filter would change how the captures are read.
 
-    Attributes:
-        files: the paths.
-        quality: the quality of the captures; known once the files are open.
-        conditions: the filter of the saved rows, as in a report; the same in all files.
-        first_packet_ns: Unix time of the first packet in ns; None if there was none.
+    ``--broker`` makes the reader treat its connections as Kafka, whatever their bytes look
+    like. If they were saved as Kafka anyway, it is only a filter of rows.
     """
-
-    def __init__(self, files: list[str], limits: Mapping[str, Any]) -> None:
-        """Store the arguments; nothing is opened yet. ``limits`` are arguments of ``Database``."""
-        self.files = files
-        self.quality = CaptureQuality()
-        self.conditions: dict[str, Any] = {}
-        self.first_packet_ns: int | None = None
-        self._limits = limits
-        self._database: Database | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the files are open, or were."""
-        return self._database is not None
-
-    @property
-    def names(self) -> Collection[str]:
-        """The names of the tables that the files have."""
-        return self._opened.attached
-
-    def open(self, brokers: Sequence[BrokerAddress]) -> None:
-        """Open the files.
-
-        Args:
-            brokers: the brokers whose rows will be selected; empty for all.
-
-        Raises:
-            SavedFileError: a file cannot be read, or was not written by ``kanalyze save``.
-            UsageError: the files were saved with different filters, or without the brokers.
-        """
-        database = Database(**self._limits)
-        try:
-            database.attach(self.files)
-            self._read_headers(database.headers)
-            self._check_brokers(database, brokers)
-        except BaseException:
-            database.close()
-            raise
-        self._database = database
-
-    def close(self) -> None:
-        """Close the files; may be called at any time."""
-        if self._database is not None:
-            self._database.close()
-
-    def check(self, tables: Collection[str]) -> None:
-        """Raise UsageError for a table that the files do not have."""
-        for table in tables:
-            if table not in self.names:
-                how = ": save the captures again with --records" if table == RECORDS else ""
-                raise UsageError(f"{self.files[0]}: has no table {table}: it was not saved{how}")
-
-    def blocks(self, table: str, columns: Sequence[Column]) -> Iterator[RowBlock]:
-        """Yield all rows of a table; no block is empty.
-
-        Raises:
-            SavedFileError: a file is damaged.
-        """
-        names = [column.name for column in columns]
-        try:
-            for batch in self._opened.batches(table, names):
-                if batch.num_rows:
-                    yield block_of(batch, columns)
-        except (ValueError, KanalyzeError) as error:
-            raise self.damaged() from error
-
-    def damaged(self) -> SavedFileError:
-        """Return the error for files that are damaged."""
-        return SavedFileError(f"{' '.join(self.files)}: the file is damaged")
-
-    @property
-    def _opened(self) -> Database:
-        assert self._database is not None
-        return self._database
-
-    def _read_headers(self, headers: Sequence[Mapping[str, Any]]) -> None:
-        """Read the headers of the files."""
-        for path, header in zip(self.files, headers, strict=True):
-            try:
-                self.quality.merge(CaptureQuality.from_values(header["quality"]))
-                conditions = _filter_of(header["filter"]).conditions
-                first_ns = header["first_packet_ns"]
-                if first_ns is not None:
-                    self.first_packet_ns = of_known(min, self.first_packet_ns, int(first_ns))
-            except (KeyError, TypeError, ValueError, UsageError):
-                raise SavedFileError(f"{path}: has a damaged header") from None
-            if path == self.files[0]:
-                self.conditions = conditions
-            elif conditions != self.conditions:
-                raise UsageError(
-                    f"{path}: was saved with another filter than {self.files[0]}: "
-                    "give files with the same filter"
-                )
-
-    @staticmethod
-    def _check_brokers(database: Database, brokers: Sequence[BrokerAddress]) -> None:
-        """Raise UsageError if a broker of the filter would change how the captures are read.
-
-        ``--broker`` makes the reader treat its connections as Kafka, whatever their bytes look
-        like. If they were saved as Kafka anyway, it is only a filter of rows.
-        """
-        for broker in brokers:
-            ((other_connections,),) = database.values(
-                "SELECT count(*) FROM connections WHERE client_payload_bytes + broker_payload_bytes"
-                " > 0 AND CASE WHEN broker_ip = $ip AND broker_port = coalesce($port, broker_port)"
-                " THEN protocol NOT LIKE 'kafka%'"
-                " ELSE client_ip = $ip AND client_port = $port END",
-                {"ip": broker.ip, "port": broker.port},
+    for broker in brokers:
+        ((other_connections,),) = database.values(
+            "SELECT count(*) FROM connections WHERE client_payload_bytes + broker_payload_bytes"
+            " > 0 AND CASE WHEN broker_ip = $ip AND broker_port = coalesce($port, broker_port)"
+            " THEN protocol NOT LIKE 'kafka%'"
+            " ELSE client_ip = $ip AND client_port = $port END",
+            {"ip": broker.ip, "port": broker.port},
+        )
+        if other_connections:
+            raise UsageError(
+                f"{broker}: {other_connections} of its connections were not taken for Kafka "
+                f"when they were saved: save the captures again with --broker {broker}"
             )
-            if other_connections:
-                raise UsageError(
-                    f"{broker}: {other_connections} of its connections were not taken for Kafka "
-                    f"when they were saved: save the captures again with --broker {broker}"
-                )
 
 
 def _filter_of(conditions: Mapping[str, Any]) -> RowFilter:

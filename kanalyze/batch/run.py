@@ -51,6 +51,7 @@ from kanalyze.batch.run_plan import (
     run_of,
 )
 from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.spans import SENDS_SPANS, CommittedSpans
 from kanalyze.batch.steps import BYTES_A_CORE, StartTimes, first_step, rereads_much
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import KanalyzeError
@@ -86,6 +87,7 @@ def run_batch(
     warn: Callable[[str], None],
     report_phase: Callable[[str], None],
     options: ReportOptions | None = None,
+    spans: CommittedSpans | None = None,
 ) -> dict[str, Any]:
     """Run a batch, and return the report over the whole archive.
 
@@ -96,25 +98,31 @@ def run_batch(
         warn: is called with warnings of one line.
         report_phase: is called with a few words when a phase begins.
         options: which findings the report searches for, and what else is made of it.
+        spans: sends the requests of each step after its commit; None to send none.
 
     Raises:
         KanalyzeError: the run failed. Either no file of the archive has changed, or the run was
             committed, and the next run completes it.
         NoNewCapturesError: there is nothing to read, and the settings are those of a run that
             follows others.
+        SpansNotSentError: spans of a committed run were not sent.
     """
     out = SharedFolder(settings.out)
     with only_run(out):
         commits = Commits(out)
         if commits.completed and commits.last is not None:
             warn(f"{out.shown}: run {commits.last.run} had been interrupted, and is complete now")
+        if spans is not None and not settings.replace:
+            spans.resume(out, commits.last)
         run = plan_run(plan, settings, out, commits, warn)
         if not run.is_needed:
             if settings.follows:
                 raise NoNewCapturesError("no new captures")
             warn("no new captures")
         report_options = ReportOptions() if options is None else options
-        batch = _BatchRun(engine, plan, settings, run, out, warn, report_phase, report_options)
+        batch = _BatchRun(
+            engine, plan, settings, run, out, warn, report_phase, report_options, spans
+        )
         if not run.is_needed:
             return batch.last_report()
         advice = engine.advice(sum(file.total_bytes or 0 for file in run.files))
@@ -160,6 +168,7 @@ class _BatchRun:
     warn: Callable[[str], None]
     report_phase: Callable[[str], None]
     options: ReportOptions
+    spans: CommittedSpans | None
 
     def last_report(self) -> dict[str, Any]:
         """Return the report that the last run wrote; with options of a report, make a new one."""
@@ -307,9 +316,12 @@ class _BatchRun:
         if folder is not None:
             folder.write(checkpoint, rebuilt.states, sums)
         merged, replaced = self._merged_small(checkpoint)
-        commits.commit(self._commit([*moved, *merged], [*self.run.removed, *replaced]))
+        commit = self._commit([*moved, *merged], [*self.run.removed, *replaced])
+        commits.commit(commit)
         if folder is not None:
             folder.keep_only(checkpoint)
+        if self.spans is not None:
+            self.spans.send(self.out, commit)
         return summary if self.run.until_ns is None else None
 
     def _checkpoint(self, read: ReadSummary, rebuilt: RebuildSummary, job: Job) -> Checkpoint:
@@ -463,6 +475,7 @@ class _BatchRun:
         about = {
             "archive": self.run.archive,
             "has_checkpoint": has_checkpoint,
+            SENDS_SPANS: self.spans is not None,
             "captures": [] if has_checkpoint else [file.identity for file in self.run.files],
         }
         return Commit(self.run.run, list(moved), removed, about)

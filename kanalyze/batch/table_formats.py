@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,7 @@ from kanalyze.batch.archive.table_files import ARCHIVE_TABLES
 from kanalyze.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from deltalake import DeltaTable
@@ -60,11 +61,13 @@ def publish(out: str, table_format: str) -> None:
             _PUBLISHERS[table_format](root, table, files)
 
 
-def _schema(files: Sequence[Path]) -> pa.Schema:
+def _schema(files: Iterable[Path]) -> pa.Schema:
+    """Return the columns of files, of which some may be of an earlier kanalyze with fewer."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     # The metadata of Arrow and pandas are no part of a table.
-    return pq.read_schema(files[-1]).remove_metadata()
+    return pa.unify_schemas([pq.read_schema(file).remove_metadata() for file in files])
 
 
 def _publish_delta(root: Path, table: str, files: Sequence[Path]) -> None:
@@ -99,6 +102,11 @@ def _publish_delta(root: Path, table: str, files: Sequence[Path]) -> None:
         )
         return
     delta = DeltaTable(folder)
+    if added:
+        columns = {field.name for field in delta.schema().fields}
+        schema = Schema.from_arrow(_schema(folder / action.path for action in added))
+        if new := [field for field in schema.fields if field.name not in columns]:
+            delta.alter.add_columns(new)
     # A checkpoint would be a Parquet file in the folder of rows.
     hooks = PostCommitHookProperties(create_checkpoint=False)
     delta.create_write_transaction(
@@ -131,6 +139,8 @@ def _publish_iceberg(root: Path, table: str, files: Sequence[Path]) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.expressions import AlwaysTrue
 
+    # A warning for each column of texts: they have no statistics (see ParquetRows).
+    logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
     warehouse = root / "iceberg"
     warehouse.mkdir(exist_ok=True)
     catalog = SqlCatalog(
@@ -148,12 +158,14 @@ def _publish_iceberg(root: Path, table: str, files: Sequence[Path]) -> None:
     if known == set(names):
         return
     gone = known - set(names)
+    new = [each for each in names if gone or each not in known]
     with iceberg.transaction() as transaction:
+        if new:
+            with transaction.update_schema() as columns:
+                columns.union_by_name(_schema(Path(each.removeprefix("file://")) for each in new))
         if gone:
             transaction.delete(AlwaysTrue())
-        transaction.add_files(
-            [each for each in names if gone or each not in known], check_duplicate_files=False
-        )
+        transaction.add_files(new, check_duplicate_files=False)
 
 
 _PUBLISHERS: Mapping[str, Callable[[Path, str, Sequence[Path]], None]] = {

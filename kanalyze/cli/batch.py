@@ -77,6 +77,7 @@ def _follow(
 ) -> None:
     """Run again and again; only a signal or an error ends it."""
     from kanalyze.batch.run import NoNewCapturesError
+    from kanalyze.batch.spans import SpansNotSentError
 
     warned: set[str] = set()
     while True:
@@ -90,10 +91,14 @@ def _follow(
 
         # A key log grows while captures are written.
         plan = _plan(arguments)
-        with suppress(NoNewCapturesError), _outputs(arguments, options) as options_now:
-            summarize = partial(run, plan, settings, options_now, warn_once)
-            write_report(arguments.json, partial(_named, arguments, summarize), show)
+        try:
+            with suppress(NoNewCapturesError), _outputs(arguments, options) as options_now:
+                summarize = partial(run, plan, settings, options_now, warn_once)
+                write_report(arguments.json, partial(_named, arguments, summarize), show)
+                settings = settings._replace(replace=False)
+        except SpansNotSentError as error:
             settings = settings._replace(replace=False)
+            warn_once(str(error))
         warned = new_warnings
         time.sleep(arguments.follow)
 
@@ -142,8 +147,15 @@ def _run(
 def _runs(arguments: argparse.Namespace) -> Iterator[_Run]:
     """Provide what runs a batch, any number of times, with one engine."""
     from kanalyze.batch.run import run_batch
+    from kanalyze.batch.spans import CommittedSpans
     from kanalyze.batch.table_formats import PARQUET, publish
 
+    collector = None
+    if arguments.otlp is not None:
+        from kanalyze.export.otlp_http import Collector  # imported late: only to send
+
+        collector = Collector(arguments.otlp)
+    spans = None if collector is None else CommittedSpans(collector.post)
     progress = BatchProgress(progress_of(arguments))
     with _engine(arguments, progress) as engine:
 
@@ -154,7 +166,9 @@ def _runs(arguments: argparse.Namespace) -> Iterator[_Run]:
             warn: Callable[[str], None],
         ) -> dict[str, Any]:
             functions = {"warn": warn, "report_phase": progress.begin}
-            report = run_batch(engine, plan, settings, **functions, options=options)
+            report = run_batch(engine, plan, settings, **functions, options=options, spans=spans)
+            if collector is not None and collector.rejected:
+                warn(f"{collector.url}: {collector.rejected}")
             if arguments.table_format != PARQUET:
                 publish(arguments.out, arguments.table_format)
             return report

@@ -212,7 +212,8 @@ def _prepared(
 
 def _finding_kinds(arguments: argparse.Namespace, output_format: str) -> list[FindingKind] | None:
     """Return the findings to search for; None if nothing shows them. Raises UsageError."""
-    if output_format == "rows" and arguments.json is None and arguments.metrics is None:
+    shown = (arguments.json, arguments.metrics, arguments.otlp)
+    if output_format == "rows" and shown == (None, None, None):
         for name in ("queries", "threshold"):
             if getattr(arguments, name):
                 raise UsageError(f"--{name}: --format rows shows no findings: use --json as well")

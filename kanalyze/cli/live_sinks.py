@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ShownRows", "SinkOptions", "make_sinks", "message_writer"]
 
 _NS_PER_S: Final = 1_000_000_000
+_PROMETHEUS: Final = "prometheus_client: pip install 'kanalyze[live]'"
 _INTERVAL_S: Final = 1.0
 _MAX_MESSAGES: Final = 20
 """Maximum number of messages to show after the view ends: the newest."""
@@ -73,7 +74,7 @@ def _listen(text: str | None) -> ListenAddress | None:
     if text is None:
         return None
     if find_spec("prometheus_client") is None:
-        raise UsageError("--metrics needs prometheus_client: pip install 'kanalyze[live]'")
+        raise UsageError(f"--metrics needs {_PROMETHEUS}")
     from kanalyze.live.metrics_server import parse_listen
 
     return parse_listen(text)
@@ -119,12 +120,8 @@ def make_sinks(
         yield _rows_files(arguments, shown_rows)
     if arguments.save is not None:
         yield _packets_files(arguments, options.save_filters, shown_rows)
-    if arguments.otlp is not None:
-        from kanalyze.live.run import SpansSink
-
-        yield SpansSink(arguments.otlp, shown_rows.warn)
-    if options.listen is not None:
-        yield _metrics(options, shown_rows.names, stack)
+    if options.listen is not None or arguments.otlp is not None:
+        yield from _metrics(arguments.otlp, options, shown_rows, stack)
     yield _output(shown_rows, options.interval_ns, stack)
 
 
@@ -182,21 +179,33 @@ def _set_limits(**limits: int | None) -> dict[str, Any]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _metrics(options: SinkOptions, names: AddressNames | None, stack: ExitStack) -> Sink:
-    from prometheus_client.process_collector import ProcessCollector
+def _metrics(
+    otlp: str | None, options: SinkOptions, shown_rows: ShownRows, stack: ExitStack
+) -> Iterator[Sink]:
+    """Yield what counts metrics, serves them, and sends them with spans."""
+    registry = None
+    if find_spec("prometheus_client") is None:
+        print_message(f"--otlp sends spans alone: metrics need {_PROMETHEUS}")
+    else:
+        from prometheus_client.process_collector import ProcessCollector
 
-    from kanalyze.live.metrics import Metrics
-    from kanalyze.live.metrics_server import MetricsServer
+        from kanalyze.live.metrics import Metrics
 
-    assert options.listen is not None
-    metrics = Metrics(names=names)
-    # The start time, memory and CPU time of the process, by their usual names.
-    ProcessCollector(registry=metrics.registry)
-    server = stack.enter_context(
-        MetricsServer(metrics.registry, options.listen, options.metrics_hosts)
-    )
-    print_message(f"metrics: {server.url}")
-    return metrics
+        metrics = Metrics(names=shown_rows.names)
+        registry = metrics.registry
+        # The start time, memory and CPU time of the process, by their usual names.
+        ProcessCollector(registry=registry)
+        yield metrics
+    if options.listen is not None:
+        from kanalyze.live.metrics_server import MetricsServer
+
+        assert registry is not None, "checked with the address"
+        server = MetricsServer(registry, options.listen, options.metrics_hosts)
+        print_message(f"metrics: {stack.enter_context(server).url}")
+    if otlp is not None:
+        from kanalyze.live.run import OtlpSink
+
+        yield OtlpSink(otlp, shown_rows.warn, registry)
 
 
 def _output(shown_rows: ShownRows, interval_ns: int, stack: ExitStack) -> Sink:

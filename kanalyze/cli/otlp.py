@@ -88,9 +88,9 @@ def _opened(arguments: argparse.Namespace) -> Iterator[SpanWriter]:
         with OutputFile(arguments.output) as output:
             yield SpanWriter(output.file.write)
         return
-    from kanalyze.export.otlp_http import TraceCollector  # imported late: only to send
+    from kanalyze.export.otlp_http import Collector  # imported late: only to send
 
-    collector = TraceCollector(arguments.otlp)
+    collector = Collector(arguments.otlp)
     yield SpanWriter(collector.post)
     if collector.rejected:
         print_message(f"{collector.url}: {collector.rejected}")

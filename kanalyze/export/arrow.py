@@ -35,7 +35,6 @@ from kanalyze.tables.columns.buffers import (
     first_places,
     narrowed_ints,
     narrowed_shorts,
-    sums_up_to,
 )
 
 if TYPE_CHECKING:
@@ -204,8 +203,6 @@ def _texts(kind: Any, texts: Words) -> Any:
     if pa.types.is_dictionary(kind):
         return _coded_texts(texts)
     codes, words = words_in_use(texts)
-    if not len(codes) or codes.count(codes[0]) == len(codes):
-        return _one_text(kind, Words(codes, words))
     # Not dictionary_decode(), which imports pyarrow.compute: as slow as all else of pyarrow.
     buffers = texts_of_codes(codes, list(map(utf8, words)))
     return _from_buffers(kind, len(codes), bits_of_codes(codes), *buffers)
@@ -213,32 +210,15 @@ def _texts(kind: Any, texts: Words) -> Any:
 
 def _coded_texts(texts: Words) -> Any:
     """Return texts as a DictionaryArray that depends only on the texts."""
-    codes, order = first_places(texts.codes, len(texts.words))
-    return _dictionary(codes, [texts.words[code] for code in order])
-
-
-def _dictionary(codes: array[int], words: Sequence[str]) -> Any:
     import pyarrow as pa
 
-    dictionary = _from_buffers(pa.string(), len(words), None, *_text_buffers(map(utf8, words)))
+    codes, order = first_places(texts.codes, len(texts.words))
+    words = [utf8(texts.words[code]) for code in order]
+    each = texts_of_codes(array("i", range(len(words))), words)
     # Arrow ignores the value under a null.
     indices = _from_buffers(pa.int32(), len(codes), bits_of_codes(codes), codes)
+    dictionary = _from_buffers(pa.string(), len(words), None, *each)
     return pa.DictionaryArray.from_arrays(indices, dictionary)
-
-
-def _one_text(kind: Any, texts: Words) -> Any:
-    """Return a column of equal texts, or of nulls only. Half of a block's columns are like this."""
-    codes, words = texts
-    is_valid = len(codes) > 0 and codes[0] >= 0
-    word = utf8(words[codes[0]]) if is_valid else b""
-    ends = narrowed_ints(sums_up_to(array("q", [len(word)]) * len(codes)))
-    nulls = None if is_valid else bits_of_codes(codes)
-    return _from_buffers(kind, len(codes), nulls, ends, word * len(codes))
-
-
-def _text_buffers(encoded: Iterable[bytes]) -> tuple[array[int], bytes]:
-    parts = list(encoded)
-    return narrowed_ints(sums_up_to(array("q", map(len, parts)))), b"".join(parts)
 
 
 def utf8(text: str) -> bytes:

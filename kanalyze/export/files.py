@@ -11,8 +11,9 @@ import io
 import os
 import stat
 import sys
+from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, BinaryIO
 
 from kanalyze.common import unfinished
 from kanalyze.common.closing import ClosedOrAborted
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-    from kanalyze.spec.columns import AnyRow
+    from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["STANDARD_OUTPUT", "FileWriter", "OutputFile", "RowWriter"]
+__all__ = ["STANDARD_OUTPUT", "FileWriter", "OutputFile"]
 
 STANDARD_OUTPUT = "-"
 _OWNERS = stat.S_IRUSR | stat.S_IWUSR
@@ -239,38 +240,30 @@ def _errors_name(name: str) -> Iterator[None]:
 # -- writers of rows -------------------------------------------------------------------------------
 
 
-class RowWriter(Protocol):
-    """A destination for rows.
+class FileWriter(ClosedOrAborted, ABC):
+    """A writer of rows into a file. Writing and closing raise OSError if the system does.
 
-    At the end of its ``with`` block it is closed; after an exception it is aborted. ``write``,
-    ``close`` and opening a writer raise OSError if the system does.
+    At the end of its ``with`` block it is closed; after an exception it is aborted.
     """
 
-    def write(self, rows: Sequence[AnyRow], /) -> None:
-        """Write rows in this order."""
+    def __init__(self, destination: str, columns: Sequence[Column], *, private: bool) -> None:
+        """Open the file, for rows with these columns; see :class:`OutputFile`."""
+        self.output = OutputFile(destination, private=private)
+        self._columns = tuple(columns)
 
-    def write_block(self, block: RowBlock, /) -> None:
+    def write(self, rows: Sequence[AnyRow]) -> None:
+        """Write rows in this order."""
+        from kanalyze.export.schema import integer_columns  # imported late: few outputs have rows
+        from kanalyze.tables.columns.block import RowBlock
+
+        self.write_block(RowBlock.of_rows(rows, integer_columns(self._columns)))
+
+    @abstractmethod
+    def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""
 
     def close(self) -> None:
-        """Finish the output. Nothing can be written afterwards."""
-
-    def abort(self) -> None:
-        """Discard the output: a file leaves nothing behind."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-class FileWriter(ClosedOrAborted):
-    """Base of writers: closes and aborts the output file."""
-
-    def __init__(self, output: OutputFile) -> None:
-        self.output = output
-
-    def close(self) -> None:
-        """Finish the file."""
+        """Finish the file. Nothing can be written afterwards."""
         self.output.close()
 
     def abort(self) -> None:

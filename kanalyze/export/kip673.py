@@ -47,7 +47,7 @@ Additional keys, beside ``requestHeader``, ``request`` and ``response``:
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.caches import remember
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     )
     from kanalyze.decoding.secrets import RedactionPlan
     from kanalyze.kafka.codec.values import Shape
+    from kanalyze.kafka.framing.frame import RequestHeader
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import Field, Struct
     from kanalyze.kafka.session.exchange import Exchange
@@ -86,11 +87,15 @@ class LogLines:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._wire_fields = _WireFields()
+        columns = {column.name: column for column in COLUMNS}
+        self._ends = WordTexts(_client_and_broker, b"null")
+        self._cells = {name: JsonTexts(columns[name]) for name in _MEMBERS if name in columns}
+        *before, end = [text.encode("ascii") for text in ",".join(_MEMBERS.values()).split("%s")]
+        self._members = LineWriter(before, end)
         self._json = TapeJson()
         self._forms: dict[Shape, Form] = {}
         self._heads: dict[tuple[int | None, int | None, str | None], str] = {}
-        self._texts: dict[str, str] = {}
+        self._text = lru_cache(_MAX_KNOWN)(json_line)
 
     def lines(
         self, exchanges: Sequence[Exchange], block: RowBlock, decoded: Iterable[DecodedExchange]
@@ -104,28 +109,28 @@ class LogLines:
         """
         names = block.columns["api_name"]
         assert isinstance(names, Words)
-        wire_fields = self._wire_fields.of(block)
         for exchange, code, members, bodies in zip(
-            exchanges, names.codes, wire_fields, decoded, strict=True
+            exchanges, names.codes, self._members_of(block), decoded, strict=True
         ):
             # Kafka 0.7 has API keys of its own.
             name = names.words[code] if exchange.wire != "kafka" and code >= 0 else None
             yield f"{{{self._exchange(exchange, name, bodies)},{members}}}"
 
+    def _members_of(self, block: RowBlock) -> list[str]:
+        """Return the members that come from the capture, of each row, as JSON."""
+        connections = block.columns["connection"]
+        assert isinstance(connections, Words)
+        cells = {name: texts.of(block.columns[name]) for name, texts in self._cells.items()}
+        cells[_CLIENT_AND_BROKER] = self._ends.of(connections)
+        return self._members.each(len(block), [cells[name] for name in _MEMBERS])
+
     def _exchange(self, exchange: Exchange, name: str | None, decoded: DecodedExchange) -> str:
         """Return the members that the broker's log has too."""
         request, response = decoded.request, decoded.response
-        head = self._head(
-            exchange.api_key,
-            exchange.api_version,
-            exchange.correlation_id,
-            exchange.client_id,
-            request,
-            name,
-        )
         is_one_way = exchange.one_way and exchange.response is None
         answer = '""' if is_one_way else self._body(response)
-        members = f'{head},"request":{self._body(request)},"response":{answer}'
+        members = f'{self._head(exchange, request, name)},"request":{self._body(request)}'
+        members += f',"response":{answer}'
         if decoded.forwarded is not None:
             members += f',"forwarded":{{{self._forwarded(decoded.forwarded)}}}'
         members += _problems(request, response)
@@ -135,10 +140,7 @@ class LogLines:
 
     def _head(
         self,
-        api_key: int | None,
-        api_version: int | None,
-        correlation_id: int | None,
-        client_id: str | None,
+        header: Exchange | RequestHeader,
         request: DecodedMessage | None,
         name: str | None = None,
     ) -> str:
@@ -146,16 +148,19 @@ class LogLines:
 
         ``name`` is the name of an API whose key the catalog does not have.
         """
-        head = self._heads.get((api_key, api_version, name))
+        key = header.api_key, header.api_version, name
+        head = self._heads.get(key)
         if head is None:
-            new_head = self._new_head(api_key, api_version, name)
-            head = remember(self._heads, (api_key, api_version, name), new_head, _MAX_KNOWN)
-        number = "null" if correlation_id is None else correlation_id
-        client = "null" if client_id is None else self._text(client_id)
+            head = remember(self._heads, key, self._new_head(*key), _MAX_KNOWN)
+        number, client = header.correlation_id, header.client_id
         tags = ""
         if request is not None and request.header_tags:
             tags = f",{_tags(request.header_tags)}"
-        return head % (number, client, tags)
+        return head % (
+            "null" if number is None else number,
+            "null" if client is None else self._text(client),
+            tags,
+        )
 
     def _new_head(self, api_key: int | None, api_version: int | None, name: str | None) -> str:
         """Return a ``%`` template of a header for correlation id, client id and tags."""
@@ -172,13 +177,6 @@ class LogLines:
             f'"requestApiKeyName":{name_text}%s}}'
         )
 
-    def _text(self, text: str) -> str:
-        """Return a text that is likely to be repeated, as JSON."""
-        line = self._texts.get(text)
-        if line is None:
-            line = remember(self._texts, text, json_line(text), _MAX_KNOWN)
-        return line
-
     def _body(self, message: DecodedMessage | None) -> str:
         if message is None:
             return "null"
@@ -193,14 +191,7 @@ class LogLines:
         return self._json.written(body, form)
 
     def _forwarded(self, inner: ForwardedExchange) -> str:
-        header = inner.header
-        head = self._head(
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
-            inner.request,
-        )
+        head = self._head(inner.header, inner.request)
         request, response = self._body(inner.request), self._body(inner.response)
         problems = _problems(inner.request, inner.response)
         return f'{head},"request":{request},"response":{response}{problems}'
@@ -209,70 +200,29 @@ class LogLines:
 # -- members besides the messages -----------------------------------------------------------------
 
 _CLIENT_AND_BROKER = "ends"
-_WIRE_COLUMNS = (
-    '"capture":%s',
-    '"connection":%s',
-    '"connectionNumber":%s',
-    "%s",
-    '"wire":%s',
-    '"principal":%s',
-    '"clientInformation":{"softwareName":%s',
-    '"softwareVersion":%s}',
-    '"requestStartNs":%s',
-    '"requestEndNs":%s',
-    '"responseStartNs":%s',
-    '"responseEndNs":%s',
-    '"latencyNs":%s',
-    '"totalTimeNs":%s',
-    '"requestPacket":%s',
-    '"responsePacket":%s',
-    '"requestSizeInBytes":%s',
-    '"responseSizeInBytes":%s',
-    '"status":%s',
-    '"anomalies":%s',
-)
-_FACT_COLUMNS = (
-    "capture",
-    "connection",
-    "connection_number",
-    _CLIENT_AND_BROKER,
-    "wire",
-    "principal",
-    "client_software_name",
-    "client_software_version",
-    "request_start_ns",
-    "request_end_ns",
-    "response_start_ns",
-    "response_end_ns",
-    "latency_ns",
-    "total_time_ns",
-    "request_packet",
-    "response_packet",
-    "request_bytes",
-    "response_bytes",
-    "status",
-    "anomalies",
-)
-"""Members from the capture, and the columns of rows they come from."""
-
-
-class _WireFields:
-    """The members that come from the capture, not from the messages."""
-
-    def __init__(self) -> None:
-        self._ends = WordTexts(_client_and_broker, b"null")
-        columns = {column.name: column for column in COLUMNS}
-        self._texts = {name: JsonTexts(columns[name]) for name in _FACT_COLUMNS if name in columns}
-        *before, end = [text.encode("ascii") for text in ",".join(_WIRE_COLUMNS).split("%s")]
-        self._members = LineWriter(before, end)
-
-    def of(self, block: RowBlock) -> list[str]:
-        """Return the members of each row of a block as JSON."""
-        connections = block.columns["connection"]
-        assert isinstance(connections, Words)
-        values = {name: texts.of(block.columns[name]) for name, texts in self._texts.items()}
-        values[_CLIENT_AND_BROKER] = self._ends.of(connections)
-        return self._members.each(len(block), [values[name] for name in _FACT_COLUMNS])
+_MEMBERS = {
+    "capture": '"capture":%s',
+    "connection": '"connection":%s',
+    "connection_number": '"connectionNumber":%s',
+    _CLIENT_AND_BROKER: "%s",
+    "wire": '"wire":%s',
+    "principal": '"principal":%s',
+    "client_software_name": '"clientInformation":{"softwareName":%s',
+    "client_software_version": '"softwareVersion":%s}',
+    "request_start_ns": '"requestStartNs":%s',
+    "request_end_ns": '"requestEndNs":%s',
+    "response_start_ns": '"responseStartNs":%s',
+    "response_end_ns": '"responseEndNs":%s',
+    "latency_ns": '"latencyNs":%s',
+    "total_time_ns": '"totalTimeNs":%s',
+    "request_packet": '"requestPacket":%s',
+    "response_packet": '"responsePacket":%s',
+    "request_bytes": '"requestSizeInBytes":%s',
+    "response_bytes": '"responseSizeInBytes":%s',
+    "status": '"status":%s',
+    "anomalies": '"anomalies":%s',
+}
+"""Members from the capture, by the columns of rows that they come from."""
 
 
 def _client_and_broker(connection: str) -> str:

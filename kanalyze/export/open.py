@@ -6,6 +6,7 @@ writer is chosen.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kanalyze.common import paths
@@ -18,7 +19,7 @@ from kanalyze.spec.rows.requests import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kanalyze.export.files import RowWriter
+    from kanalyze.export.files import FileWriter
     from kanalyze.spec.columns import Column
 
 __all__ = ["FORMATS", "TRACE_FORMAT", "format_of", "open_writer"]
@@ -35,6 +36,13 @@ _ENDINGS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+_WRITERS = {
+    "csv": ("text_files", "CsvWriter"),
+    "jsonl": ("text_files", "JsonLinesWriter"),
+    "parquet": ("parquet", "ParquetWriter"),
+    TRACE_FORMAT: ("perfetto", "PerfettoWriter"),
+}
+"""The module and the class of each format's writer."""
 
 
 def format_of(destination: str) -> str:
@@ -58,7 +66,7 @@ def open_writer(
     table: tuple[Column, ...] = COLUMNS,
     *,
     private: bool = False,
-) -> RowWriter:
+) -> FileWriter:
     """Open a file, or ``-`` for standard output, for rows.
 
     ``file_format`` is one of :data:`FORMATS` or :data:`TRACE_FORMAT`; None follows the file's
@@ -70,27 +78,15 @@ def open_writer(
     """
     if file_format is None:
         file_format = "jsonl" if destination == STANDARD_OUTPUT else format_of(destination)
+    if file_format == TRACE_FORMAT and (columns is not None or table is not COLUMNS):
+        raise UsageError(f"{TRACE_FORMAT} shows requests, without --columns")
+    if file_format not in _WRITERS:
+        raise UsageError(f"unknown format {file_format!r}: use one of {', '.join(FORMATS)}")
     # Texts have timestamps only if they are asked for: they would be half of a file.
-    has_times = file_format == "parquet" or (
-        file_format in ("csv", "jsonl") and columns is not None
-    )
+    has_times = file_format == "parquet" or columns is not None
     chosen = choose_columns(columns, with_times(table) if has_times else table)
-    if file_format == TRACE_FORMAT:
-        from kanalyze.export.perfetto import PerfettoWriter
-
-        if columns is not None or table is not COLUMNS:
-            raise UsageError(f"{TRACE_FORMAT} shows requests, without --columns")
-        return PerfettoWriter(destination, private=private)
-    if file_format == "csv":
-        from kanalyze.export.text_files import CsvWriter
-
-        return CsvWriter(destination, chosen, private=private)
-    if file_format == "jsonl":
-        from kanalyze.export.text_files import JsonLinesWriter
-
-        return JsonLinesWriter(destination, chosen, private=private)
-    if file_format == "parquet":
-        from kanalyze.export.parquet import ParquetWriter
-
-        return ParquetWriter(destination, chosen, private=private)
-    raise UsageError(f"unknown format {file_format!r}: use one of {', '.join(FORMATS)}")
+    module, name = _WRITERS[file_format]
+    writer: FileWriter = getattr(import_module(f"kanalyze.export.{module}"), name)(
+        destination, chosen, private=private
+    )
+    return writer

@@ -1,6 +1,6 @@
 """Sends OTLP to a collector: OTLP/HTTP in JSON, which needs no package.
 
-In: messages of :mod:`kanalyze.export.otlp`. Out: POST requests.
+In: messages of :mod:`kanalyze.export.otlp` and of metrics. Out: POST requests.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from kanalyze.errors import KanalyzeError, UsageError, reason_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["HEADERS_VARIABLE", "BackgroundSender", "TraceCollector"]
+__all__ = ["HEADERS_VARIABLE", "METRICS", "BackgroundSender", "Collector"]
 
 HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"
 """The variable of OpenTelemetry's exporters with headers, such as a token: ``NAME=VALUE,...``."""
-_PATH: Final = "/v1/traces"
+_TRACES: Final = "/v1/traces"
+METRICS: Final = "/v1/metrics"
 _TIMEOUT_S: Final = 10.0
 _RETRIED: Final = frozenset((429, 502, 503, 504))
 """The statuses after which OTLP/HTTP allows another attempt."""
@@ -38,28 +39,29 @@ _QUEUED: Final = 64
 """Messages that wait in memory while a collector is slow, some 30 MB."""
 
 
-class TraceCollector:
-    """The traces of a collector."""
+class Collector:
+    """A collector of traces and metrics."""
 
     def __init__(self, url: str) -> None:
         """Take the URL of a collector, with or without ``/v1/traces``; raises UsageError."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"not the URL of a collector: {url!r} (http://HOST:4318)")
-        self.url = url if parts.path.endswith(_PATH) else url.rstrip("/") + _PATH
+        self.url = url.removesuffix(_TRACES).rstrip("/")
         self._headers = {
             **_headers(os.environ.get(HEADERS_VARIABLE, "")),
             "Content-Type": "application/json",
             "Content-Encoding": "gzip",
         }
         self.rejected = ""
-        """Why the collector rejected spans of a message that it accepted; empty if it did not."""
+        """Why the collector rejected a part of what it accepted; empty if it did not."""
 
-    def post(self, message: bytes) -> None:
+    def post(self, message: bytes, path: str = _TRACES) -> None:
         """Send a message; raises KanalyzeError if the collector does not take it."""
+        url = self.url + path
         body = gzip.compress(message, compresslevel=1)
         for wait_s in (*_WAITS_S, None):
-            request = Request(self.url, body, self._headers, method="POST")  # noqa: S310 - http
+            request = Request(url, body, self._headers, method="POST")  # noqa: S310 - http
             try:
                 with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - as above
                     self._read(answer.read(_MAX_ANSWER))
@@ -67,22 +69,24 @@ class TraceCollector:
             except HTTPError as error:
                 if error.code not in _RETRIED or wait_s is None:
                     text = f"{error.code} {error.reason}"
-                    raise KanalyzeError(f"cannot send to {self.url}: {text}") from None
+                    raise KanalyzeError(f"cannot send to {url}: {text}") from None
                 time.sleep(wait_s)
             except (OSError, HTTPException) as error:
                 reason = getattr(error, "reason", error)
                 text = reason_of(reason) if isinstance(reason, OSError) else str(reason)
-                raise KanalyzeError(f"cannot send to {self.url}: {text}") from None
+                raise KanalyzeError(f"cannot send to {url}: {text}") from None
 
     def _read(self, answer: bytes) -> None:
-        """Remember what a collector says of spans that it rejected."""
+        """Remember what a collector says of spans or data points that it rejected."""
         try:
             rejected = json.loads(answer or b"{}").get("partialSuccess", {})
-            spans, text = rejected.get("rejectedSpans", 0), rejected.get("errorMessage", "")
+            text = rejected.get("errorMessage", "")
+            points, spans = rejected.get("rejectedDataPoints", 0), rejected.get("rejectedSpans", 0)
         except (ValueError, AttributeError):
             return  # a proxy's page: the status says that the message was taken
-        if spans or text:
-            self.rejected = ascii(f"{spans} spans rejected: {text}"[:_MAX_SHOWN])[1:-1]
+        count = f"{points} data points" if points else f"{spans} spans"
+        if points or spans or text:
+            self.rejected = ascii(f"{count} rejected: {text}"[:_MAX_SHOWN])[1:-1]
 
 
 def _headers(text: str) -> dict[str, str]:
@@ -94,20 +98,20 @@ def _headers(text: str) -> dict[str, str]:
 class BackgroundSender(ClosedAtEnd):
     """Sends messages in a thread of its own, and drops those for which a collector is too slow."""
 
-    def __init__(self, collector: TraceCollector, warn: Callable[[str], None]) -> None:
+    def __init__(self, collector: Collector, warn: Callable[[str], None]) -> None:
         """Start the thread; ``warn`` receives the first problem, and at the end what was lost."""
         self._collector = collector
         self._warn = warn
-        self._queue: Queue[bytes | None] = Queue(_QUEUED)
+        self._queue: Queue[tuple[bytes, str] | None] = Queue(_QUEUED)
         self._dropped = 0
         self._failed = 0
         self._thread = Thread(target=self._send, name="otlp", daemon=True)
         self._thread.start()
 
-    def put(self, message: bytes) -> None:
+    def put(self, message: bytes, path: str = _TRACES) -> None:
         """Send a message later."""
         try:
-            self._queue.put_nowait(message)
+            self._queue.put_nowait((message, path))
         except Full:
             self._dropped += 1
 
@@ -120,14 +124,14 @@ class BackgroundSender(ClosedAtEnd):
             pass  # counted below
         lost = self._dropped + self._failed + self._queue.qsize()
         if lost:
-            self._warn(f"{self._collector.url}: {lost} messages of spans were not sent")
+            self._warn(f"{self._collector.url}: {lost} messages were not sent")
         if self._collector.rejected:
             self._warn(f"{self._collector.url}: {self._collector.rejected}")
 
     def _send(self) -> None:
-        while (message := self._queue.get()) is not None:
+        while (queued := self._queue.get()) is not None:
             try:
-                self._collector.post(message)
+                self._collector.post(*queued)
             except KanalyzeError as error:
                 self._failed += 1
                 if self._failed == 1:

@@ -12,11 +12,11 @@ import base64
 import sys
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.errors import UsageError
-from kanalyze.export.arrow import BatchMaker, utf8
-from kanalyze.export.files import STANDARD_OUTPUT, FileWriter, OutputFile
+from kanalyze.export.arrow import BatchMaker, block_of, utf8
+from kanalyze.export.files import STANDARD_OUTPUT, FileWriter
 from kanalyze.export.schema import arrow_schema, integer_columns, parquet_paths
 from kanalyze.spec.columns import TYPES, with_times
 from kanalyze.spec.rows.requests import COLUMNS
@@ -26,7 +26,7 @@ from kanalyze.tables.columns.buffers import add_list_sizes, add_word_sizes, sums
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.spec.columns import AnyRow, Column
+    from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues
 
 __all__ = ["ParquetRows", "ParquetWriter", "RowGroups", "sizes_up_to"]
@@ -79,12 +79,10 @@ class ParquetRows:
             coerce_timestamps="us" if for_spark else None,
             allow_truncated_timestamps=for_spark,
         )
-        self._pending: list[Any] = []
-        self._pending_rows = self._pending_bytes = 0
         # The Arrow schema for readers of the file: texts are plain strings for them.
-        schema = arrow_schema(columns)
+        schema = arrow_schema(columns, unit="us" if for_spark else "ns")
         if for_spark:
-            schema = _in_microseconds(schema)
+            schema = schema.remove_metadata()  # that of pandas
         plain = base64.b64encode(schema.serialize().to_pybytes()).decode("ascii")
         self._writer.add_key_value_metadata({"ARROW:schema": plain})
 
@@ -93,25 +91,18 @@ class ParquetRows:
         self._write_groups(self._groups.add(block))
 
     def write_file(self, file: Any) -> None:
-        """Write the rows of a file that was written like this one, a row group at a time.
+        """Write the rows of a file that was written like this one.
 
         Raises OSError, and pyarrow's errors for a file that is not Parquet.
         """
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        texts = [field.name for field in self._maker.schema if pa.types.is_dictionary(field.type)]
-        for batch in pq.ParquetFile(file, read_dictionary=texts).iter_batches(ROW_GROUP_ROWS):
-            self._pending.append(batch.cast(self._maker.schema))
-            self._pending_rows += len(batch)
-            self._pending_bytes += batch.nbytes
-            if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
-                self._write_pending()
+        for batch in pq.ParquetFile(file).iter_batches(ROW_GROUP_ROWS):
+            self.write_block(block_of(batch, self.columns))
 
     def close(self) -> None:
         """Write the buffered rows and finish the file; raises OSError."""
         self._write_groups(self._groups.rest())
-        self._write_pending()
         self._writer.close()
 
     def abort(self) -> None:
@@ -124,28 +115,9 @@ class ParquetRows:
             except OSError:
                 self._writer.is_open = False
 
-    def _write_pending(self) -> None:
-        import pyarrow as pa
-
-        if self._pending:
-            rows = pa.Table.from_batches(self._pending).unify_dictionaries().combine_chunks()
-            self._writer.write_table(rows, row_group_size=len(rows))
-        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
-
     def _write_groups(self, groups: Iterable[RowBlock]) -> None:
         for group in groups:
             self._writer.write_batch(self._maker.of_block(group), row_group_size=len(group))
-
-
-def _in_microseconds(schema: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.schema(
-        field.with_type(pa.timestamp("us", field.type.tz))
-        if pa.types.is_timestamp(field.type)
-        else field
-        for field in schema
-    )
 
 
 class ParquetWriter(FileWriter):
@@ -161,14 +133,11 @@ class ParquetWriter(FileWriter):
             raise UsageError(
                 "Parquet cannot be shown on a terminal: use -o FILE, or redirect the output"
             )
-        super().__init__(OutputFile(destination, private=private))
-        self._rows = ParquetRows(_Positioned(self.output.file), columns)
+        import pyarrow as pa
 
-    def write(self, rows: Sequence[AnyRow]) -> None:
-        """Write rows; raises OSError."""
-        columns = self._rows.columns
-        for first in range(0, len(rows), ROW_GROUP_ROWS):
-            self.write_block(RowBlock.of_rows(rows[first : first + ROW_GROUP_ROWS], columns))
+        super().__init__(destination, columns, private=private)
+        # pyarrow counts the bytes itself: pipes have no position.
+        self._rows = ParquetRows(pa.PythonFile(self.output.file, mode="w"), columns)
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``; raises OSError."""
@@ -187,30 +156,6 @@ class ParquetWriter(FileWriter):
         """Remove the file."""
         self._rows.abort()
         super().abort()
-
-
-class _Positioned:
-    """A binary file that counts the bytes written: pyarrow needs the position, pipes have none."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._position = 0
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        self._file.write(data)
-        self._position += size
-        return size
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self.closed = True
 
 
 _MAX_BUFFERED_BLOCKS = 32

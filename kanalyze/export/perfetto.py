@@ -12,15 +12,17 @@ nanoseconds.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
-from kanalyze.export.files import FileWriter, OutputFile
+from kanalyze.export.files import FileWriter
 from kanalyze.export.traces import MAX_ITEMS, OffsetLinks, end_ns_of, parts_of, topics_of
+from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
-    from kanalyze.spec.columns import AnyRow
+    from kanalyze.spec.columns import Column
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
 
@@ -34,8 +36,10 @@ _ONE_SIDED: Final = 0
 class PerfettoWriter(FileWriter):
     """Writes rows of requests as a trace."""
 
-    def __init__(self, destination: str, *, private: bool = False) -> None:
-        super().__init__(OutputFile(destination, private=private))
+    def __init__(
+        self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
+    ) -> None:
+        super().__init__(destination, columns, private=private)
         self._is_first = True
         self._is_open = True
         self._zero_ns: int | None = None
@@ -44,18 +48,13 @@ class PerfettoWriter(FileWriter):
         self._arrows = 0
         self.output.file.write(b'{"displayTimeUnit": "ns", "traceEvents": [')
 
-    def write(self, rows: Iterable[AnyRow]) -> None:
-        """Write rows of requests; raises OSError."""
-        for row in cast("Iterable[Row]", rows):
-            for event in self._events(row):
-                separator = b"\n" if self._is_first else b",\n"
-                self._is_first = False
-                self.output.file.write(separator + json.dumps(event).encode())
-
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""
-        for piece in block.pieces():
-            self.write(piece.rows())
+        rows = chain.from_iterable(piece.rows() for piece in block.pieces())
+        for event in chain.from_iterable(map(self._events, rows)):
+            separator = b"\n" if self._is_first else b",\n"
+            self._is_first = False
+            self.output.file.write(separator + json.dumps(event).encode())
 
     def close(self) -> None:
         """Finish the file; ``otherData`` has the Unix time that times count from."""

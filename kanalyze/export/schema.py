@@ -39,28 +39,31 @@ def choose_columns(
     return tuple(columns[name] for name in selected)
 
 
-def arrow_schema(columns: Sequence[Column] = COLUMNS, *, coded: bool = False) -> Any:
+def arrow_schema(
+    columns: Sequence[Column] = COLUMNS, *, coded: bool = False, unit: str = "ns"
+) -> Any:
     """Return the ``pyarrow.Schema`` of columns.
 
     The metadata of a field has its ``meaning`` and, if there is one, its ``unit``. A column of
     Unix times in ns also has ``timestamp``: the name of the column of timestamps beside it. The
     schema's own metadata makes pandas read nullable integers as ``Int64``, not as floats.
 
-    With ``coded``, texts are ``dictionary<int32, string>``, in lists too.
+    With ``coded``, texts are ``dictionary<int32, string>``, in lists too. ``unit`` is that of
+    timestamps.
     """
     import pyarrow as pa
 
     metadata = {"pandas": _pandas_metadata(columns)}
-    return pa.schema([_field(column, coded=coded) for column in columns], metadata)
+    return pa.schema([_field(column, coded, unit) for column in columns], metadata)
 
 
-def arrow_type(column: Column, *, coded: bool = False) -> Any:
-    """Return the ``pyarrow.DataType`` of a column; ``coded`` as in :func:`arrow_schema`."""
+def arrow_type(column: Column, *, coded: bool = False, unit: str = "ns") -> Any:
+    """Return the ``pyarrow.DataType`` of a column; the others are as in :func:`arrow_schema`."""
     import pyarrow as pa
 
     # Items are named as in Parquet, so that a file that is read back has the same schema.
     if column.type == "list<struct>":
-        fields = [_field(item, coded=coded) for item in column.fields]
+        fields = [_field(item, coded, unit) for item in column.fields]
         return pa.list_(pa.field("element", pa.struct(fields)))
     text = pa.dictionary(pa.int32(), pa.string()) if coded else pa.string()
     if column.type == "list<string>":
@@ -68,7 +71,7 @@ def arrow_type(column: Column, *, coded: bool = False) -> Any:
     if column.type == "string":
         return text
     if column.type == "timestamp":
-        return pa.timestamp("ns", "UTC")
+        return pa.timestamp(unit, "UTC")
     return getattr(pa, TYPES[column.type].arrow)()
 
 
@@ -99,7 +102,7 @@ def parquet_paths(columns: Sequence[Column] = COLUMNS) -> dict[str, str]:
     return paths
 
 
-def _field(column: Column, *, coded: bool) -> Any:
+def _field(column: Column, coded: bool, unit: str) -> Any:
     import pyarrow as pa
 
     metadata = {"meaning": column.meaning}
@@ -107,7 +110,9 @@ def _field(column: Column, *, coded: bool) -> Any:
         metadata["unit"] = column.unit
     if column.is_time:
         metadata["timestamp"] = time_name(column.name)
-    return pa.field(column.name, arrow_type(column, coded=coded), column.nullable, metadata)
+    return pa.field(
+        column.name, arrow_type(column, coded=coded, unit=unit), column.nullable, metadata
+    )
 
 
 def _pandas_metadata(columns: Iterable[Column]) -> bytes:

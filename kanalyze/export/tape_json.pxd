@@ -12,7 +12,6 @@ cdef int QUOTE, BACKSLASH, COMMA, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST, FIRST_PLAI
 cdef bytes _NULL
 cdef bytes _TRUE
 cdef bytes _FALSE
-cdef long long _MAX_KNOWN
 
 
 cdef class Form:
@@ -28,13 +27,7 @@ cdef class Form:
     cdef public object is_default
 
 
-cdef class _UuidText:
-    cdef readonly long long high, low
-    cdef bytes text
-
-
 cdef class TapeJson(TapeCursor):
-    cdef list _uuids
     cdef TextBuffer _text
     cdef bint _hides
     cdef EncodedFields _encoded
@@ -53,12 +46,11 @@ cdef class TapeJson(TapeCursor):
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef dict _unknown(self, tag, Form form)
     cdef object _python(self, Shape shape)
-    @cython.locals(entry=_UuidText)
-    cdef int _uuid(self) except -1
-
-    cdef int _put_any(self, value) except -1
     @cython.locals(at=cython.Py_ssize_t, i=cython.longlong, byte=cython.int)
     cdef _quoted(self, long long begin, long long size)
+
+
+cdef bytes _any(value)
 
 
 cdef Form _inner(Form form)

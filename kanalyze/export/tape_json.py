@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,7 @@ json_line: Callable[[Any], str] = json.JSONEncoder(
 ).encode
 """Convert a value to one line of ASCII JSON."""
 
-_MAX_KNOWN = 256
-"""Number of UUIDs whose texts are cached."""
 _PAIR = Struct(">qq").pack
-_HIDDEN = json_line(HIDDEN).encode("ascii")
 
 
 def bytes_text(value: bytes | str) -> str:
@@ -100,13 +98,10 @@ class Form:
         self.null_key = f"{json_line(name)}:".encode("ascii")
 
 
-class _UuidText:
-    """The text of a UUID, and the two 64-bit halves that it was made of."""
-
-    def __init__(self, high: int, low: int) -> None:
-        self.high = high
-        self.low = low
-        self.text = json_line(uuid_text(_PAIR(high, low))).encode("ascii")
+@lru_cache(4096)  # few topics, by the hundred thousand
+def _uuid_json(high: int, low: int) -> bytes:
+    """Return the text of a UUID, given its two 64-bit halves."""
+    return _any(uuid_text(_PAIR(high, low)))
 
 
 _NULL, _TRUE, _FALSE = b"null", b"true", b"false"
@@ -117,7 +112,6 @@ class TapeJson(TapeCursor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._uuids: list[_UuidText | None] = [None] * _MAX_KNOWN
         self._text: TextBuffer = TextBuffer()
         self._hides = False
 
@@ -150,7 +144,8 @@ class TapeJson(TapeCursor):
         elif kind == AS_ARRAY:
             self._array(form)
         elif kind == AS_UUID:
-            self._uuid()
+            high = self.number()
+            self._text.put_bytes(_uuid_json(high, self.number()))
         elif kind == AS_RECORDS:
             size = self.number()
             if size < 0:
@@ -166,7 +161,7 @@ class TapeJson(TapeCursor):
         elif kind == AS_BOOL:
             self._text.put_bytes(_TRUE if self.number() != 0 else _FALSE)
         else:
-            self._put_any(_plain(self._python(form.shape)))
+            self._text.put_bytes(_any(_plain(self._python(form.shape))))
 
     def _array(self, form: Form) -> None:
         size = self.number()
@@ -240,7 +235,7 @@ class TapeJson(TapeCursor):
         begin = text.used
         if form.name in hidden:
             self._python(form.shape)
-            return form.key + _HIDDEN
+            return form.key + _any(HIDDEN)
         self._field(form)
         piece = bytes(text.data[begin : text.used])
         text.used = begin
@@ -276,19 +271,7 @@ class TapeJson(TapeCursor):
         self.at = reader.at
         return value
 
-    def _uuid(self) -> None:
-        high = self.number()
-        low = self.number()
-        slot = (high ^ low) & (_MAX_KNOWN - 1)
-        entry = self._uuids[slot]
-        if entry is None or entry.high != high or entry.low != low:
-            entry = self._uuids[slot] = _UuidText(high, low)
-        self._text.put_bytes(entry.text)
-
     # -- texts ------------------------------------------------------------------------------------
-
-    def _put_any(self, value: Any) -> None:
-        self._text.put_bytes(json_line(value).encode("ascii"))
 
     def _quoted(self, begin: int, size: int) -> None:
         """Write bytes of the arena as a JSON string; they are copied unless one must be escaped."""
@@ -299,12 +282,16 @@ class TapeJson(TapeCursor):
             byte = self.arena[begin + i]
             if byte < FIRST_PLAIN or byte > LAST_PLAIN or byte in (QUOTE, BACKSLASH):
                 data = bytes(self.arena[begin : begin + size])
-                self._put_any(str(data, "utf-8", "backslashreplace"))
+                text.put_bytes(_any(str(data, "utf-8", "backslashreplace")))
                 return
             text.data[at + i] = byte
         text.data[at - 1] = QUOTE
         text.data[at + size] = QUOTE
         text.used = at + size + 1
+
+
+def _any(value: Any) -> bytes:
+    return json_line(value).encode("ascii")
 
 
 def _inner(form: Form) -> Form:

@@ -49,13 +49,9 @@ cdef class Cells:
 cdef class NumberCells(Cells):
     cdef const long long[::1] _values
     cdef const unsigned char[::1] _valid
-    cdef bint _has_nulls
+    cdef bint _has_nulls, _are_bools
     cdef bytes _null
 
-    cdef int put(self, TextBuffer text, Py_ssize_t row) except -1
-
-
-cdef class TruthCells(NumberCells):
     cdef int put(self, TextBuffer text, Py_ssize_t row) except -1
 
 

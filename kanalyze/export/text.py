@@ -40,7 +40,6 @@ __all__ = [
     "NumberCells",
     "QuotedListCells",
     "TextBuffer",
-    "TruthCells",
     "WordCells",
     "texts_of_codes",
 ]
@@ -161,10 +160,13 @@ class Cells:
 
 
 class NumberCells(Cells):
-    """Cells of numbers, with a text for null."""
+    """Cells of numbers, or of booleans (0 or 1) as JSON, with a text for null."""
 
-    def __init__(self, values: array[int], valid: bytearray | None, null: bytes) -> None:
+    def __init__(
+        self, values: array[int], valid: bytearray | None, null: bytes, *, are_bools: bool = False
+    ) -> None:
         """Make the cells of ``values``; a value is null if its byte in ``valid`` is 0."""
+        self._are_bools = are_bools
         self._values = memoryview(values)
         self._has_nulls = valid is not None
         self._valid = memoryview(bytearray() if valid is None else valid)
@@ -174,19 +176,10 @@ class NumberCells(Cells):
         """Write the cell of a row."""
         if self._has_nulls and self._valid[row] == 0:
             text.put_bytes(self._null)
+        elif self._are_bools:
+            text.put_bytes(_TRUE if self._values[row] else _FALSE)
         else:
             text.put_number(self._values[row])
-
-
-class TruthCells(NumberCells):
-    """Cells of booleans (0 or 1) as JSON, with a text for null."""
-
-    def put(self, text: TextBuffer, row: int) -> None:
-        """Write the cell of a row."""
-        if self._has_nulls and self._valid[row] == 0:
-            text.put_bytes(self._null)
-        else:
-            text.put_bytes(_TRUE if self._values[row] else _FALSE)
 
 
 class WordCells(Cells):

@@ -30,25 +30,23 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
 from kanalyze.common.times import format_time
-from kanalyze.export.files import FileWriter, OutputFile
-from kanalyze.export.schema import integer_columns
+from kanalyze.export.files import FileWriter
 from kanalyze.export.text import (
     Cells,
     LineWriter,
     ListCells,
     NumberCells,
     QuotedListCells,
-    TruthCells,
     WordCells,
 )
 from kanalyze.spec.rows.requests import COLUMNS
-from kanalyze.tables.columns.block import Lists, RowBlock, Words
+from kanalyze.tables.columns.block import Lists, Words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from kanalyze.spec.columns import AnyRow, Column
-    from kanalyze.tables.columns.block import ColumnValues, Ints
+    from kanalyze.spec.columns import Column
+    from kanalyze.tables.columns.block import ColumnValues, Ints, RowBlock
 
 __all__ = [
     "CsvWriter",
@@ -143,8 +141,7 @@ def json_lines(
 
 def number_cells(column: Column, ints: Ints, null: bytes) -> Cells:
     """Return the cells of a column of numbers or booleans; ``null`` is the cell of null."""
-    kind = TruthCells if column.type == "bool" else NumberCells
-    return kind(ints.values, ints.valid, null)
+    return NumberCells(ints.values, ints.valid, null, are_bools=column.type == "bool")
 
 
 def time_cells(ints: Ints, null: bytes, shown: Callable[[str], str]) -> Cells:
@@ -175,8 +172,7 @@ class CsvWriter(FileWriter):
     def __init__(
         self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
     ) -> None:
-        super().__init__(OutputFile(destination, private=private))
-        self._columns = tuple(columns)
+        super().__init__(destination, columns, private=private)
         # With a single column, an empty cell would be an empty line, which is not a record.
         null = b"" if len(self._columns) > 1 else b'""'
         self._cells = [
@@ -185,10 +181,6 @@ class CsvWriter(FileWriter):
         self._lines = LineWriter([b"", *[b","] * (len(self._columns) - 1)], b"\r\n")
         header = ",".join(_cell(column.name) for column in columns)
         self.output.file.write(f"{header}\r\n".encode())
-
-    def write(self, rows: Sequence[AnyRow]) -> None:
-        """Write rows; raises OSError."""
-        self.write_block(RowBlock.of_rows(rows, integer_columns(self._columns)))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""
@@ -241,14 +233,9 @@ class JsonLinesWriter(FileWriter):
     def __init__(
         self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
     ) -> None:
-        super().__init__(OutputFile(destination, private=private))
-        self._columns = tuple(columns)
+        super().__init__(destination, columns, private=private)
         self._texts = [(column.source or column.name, JsonTexts(column)) for column in columns]
         self._lines = json_lines([column.name for column in columns], b"\n")
-
-    def write(self, rows: Iterable[AnyRow]) -> None:
-        """Write rows; raises OSError."""
-        self.write_block(RowBlock.of_rows(list(rows), integer_columns(self._columns)))
 
     def write_block(self, block: RowBlock) -> None:
         """Write the rows of a block like ``write``."""

@@ -13,6 +13,7 @@ there is room.
 
 from __future__ import annotations
 
+import time
 from array import array
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -26,6 +27,8 @@ from kanalyze.model.packets import PacketBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from prometheus_client.registry import CollectorRegistry
 
     from kanalyze.capture.file_metadata import FileMetadata
     from kanalyze.live.kept_rows import FindingsWatch, KeptRows
@@ -45,12 +48,12 @@ __all__ = [
     "Feed",
     "FileSink",
     "LiveRun",
+    "OtlpSink",
     "PacketFilter",
     "PacketRecorderSink",
     "ParquetSink",
     "RowsSink",
     "Sink",
-    "SpansSink",
 ]
 
 IDLE_NS: Final = 1800 * 1_000_000_000
@@ -59,6 +62,8 @@ IDLE_NS: Final = 1800 * 1_000_000_000
 _TICK_S: Final = 0.1
 _LAST_TICK_S: Final = 0.6
 """Longer than the time for which a live capture gathers packets for a batch."""
+_METRICS_EVERY_NS: Final = 60 * 1_000_000_000
+"""What OpenTelemetry's exporters have by default."""
 _EXAMINE_EVERY_NS: Final = 1_000_000_000
 _NONE: Final = array("q")
 _NO_PACKETS: Final = PacketBatch(memoryview(b""), _NONE, _NONE, _NONE, _NONE, _NONE, array("i"))
@@ -438,25 +443,50 @@ class WriteFailures:
             self._warn(f"missing in {self._target}: {missing}")
 
 
-class SpansSink(Sink):
-    """Sends rows of requests to a collector, as spans."""
+class OtlpSink(Sink):
+    """Sends rows of requests to a collector, as spans, and metrics from time to time."""
 
-    def __init__(self, url: str, warn: Callable[[str], None]) -> None:
-        """Take the URL of a collector; raises UsageError."""
+    def __init__(
+        self, url: str, warn: Callable[[str], None], registry: CollectorRegistry | None
+    ) -> None:
+        """Take the URL of a collector, and the metrics to send; raises UsageError."""
         # Imported late: few runs send spans.
         from kanalyze.export.otlp import SpanWriter
-        from kanalyze.export.otlp_http import BackgroundSender, TraceCollector
+        from kanalyze.export.otlp_http import BackgroundSender, Collector
 
-        self._sender = BackgroundSender(TraceCollector(url), warn)
+        self._sender = BackgroundSender(Collector(url), warn)
         self._spans = SpanWriter(self._sender.put)
+        self._registry = registry
+        self._began_ns = time.time_ns()
+        self._due_ns: int | None = None
+        """Monotonic time at which metrics are sent next."""
 
     def add(self, rows: RowBlock, now_ns: int) -> None:  # noqa: ARG002 - spans have times
         """Send the spans of rows."""
         self._spans.write_block(rows)
 
+    def tick(self, state: CaptureState, now_ns: int, clock_ns: int) -> bool:  # noqa: ARG002
+        """Send metrics if they are due."""
+        if self._due_ns is None:
+            self._due_ns = clock_ns + _METRICS_EVERY_NS
+        elif clock_ns >= self._due_ns:
+            self._due_ns = clock_ns + _METRICS_EVERY_NS
+            self._send_metrics()
+        return True
+
     def close(self) -> None:
-        """Send what waits."""
+        """Send the last metrics, and what waits."""
+        self._send_metrics()
         self._sender.close()
+
+    def _send_metrics(self) -> None:
+        if self._registry is None:
+            return
+        from kanalyze.export.otlp_http import METRICS
+        from kanalyze.export.otlp_metrics import metrics_message
+
+        families = self._registry.collect()
+        self._sender.put(metrics_message(families, self._began_ns, time.time_ns()), METRICS)
 
 
 class RowsSink(Sink):

@@ -110,33 +110,27 @@ class _Tools:
         return json.dumps(self._workbench.captures())
 
     def report(self, captures: list[str], words: list[str]) -> str:
-        return self._text(self._workbench.run, "report", captures, "--utc", *words)
+        return _with_notes(self._run("report", captures, "--utc", *words))
 
     def findings(self, captures: list[str], words: list[str]) -> str:
-        answer = self._answer(
-            self._workbench.run_whole, "report", captures, "--format=json", *words
-        )
+        answer = self._run("report", captures, "--format=json", *words, is_whole=True)
         return json.dumps(json.loads("\n".join(answer.lines))["findings"])
 
     def requests(self, captures: list[str], words: list[str]) -> str:
-        return self._text(self._workbench.run, "requests", captures, "--format=jsonl", *words)
+        return _with_notes(self._run("requests", captures, "--format=jsonl", *words))
 
     def decode(self, captures: list[str], words: list[str]) -> str:
-        on_packets = self._workbench.run_on_packets
-        answer = self._answer(on_packets, "decode", captures, "--format=jsonl", *words)
+        answer = self._run("decode", captures, "--format=jsonl", *words, reads_packets=True)
         if not self._shows_principals:
             answer = answer._replace(lines=list(map(without_principals, answer.lines)))
         return _with_notes(answer)
 
     def sql(self, query: _Query, captures: _Captures = []) -> str:  # noqa: B006 - never changed
-        return self._text(self._workbench.run_query, captures, query)
+        return _with_notes(self._run("sql", captures, "--format=jsonl", query=[query]))
 
-    def _text(self, run: Callable[..., CommandOutput], *arguments: Any) -> str:
-        return _with_notes(self._answer(run, *arguments))
-
-    def _answer(self, run: Callable[..., CommandOutput], *arguments: Any) -> CommandOutput:
+    def _run(self, command: str, captures: list[str], *words: str, **options: Any) -> CommandOutput:
         try:
-            return run(*arguments)
+            return self._workbench.run(command, captures, *words, **options)
         except UsageError as error:
             raise ToolError(str(error)) from error
 

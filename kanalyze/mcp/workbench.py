@@ -23,10 +23,9 @@ from typing import IO, TYPE_CHECKING, Any
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.queries.saved import ROWS, quoted
-from kanalyze.spec.rows.tables import TABLES, stored_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["PRINCIPAL_COLUMNS", "CommandOutput", "Limits", "Workbench", "without_principals"]
 
@@ -37,6 +36,8 @@ _PRINCIPAL_FIELDS = re.compile(r"principal|user|owner|renewer|requester|entityNa
 """Fields of messages that name users, as ``decode`` spells them."""
 _HIDDEN = "hidden"
 _MESSAGE_BYTES = 10_000
+_ENDINGS = {"save": ".duckdb", "anonymize": ".pcapng"}
+"""Of the files that are made once."""
 
 
 class Limits(NamedTuple):
@@ -85,7 +86,7 @@ class Workbench:
         self._anonymizes = anonymizes
         self._shows_principals = shows_principals
         self._scratch = tempfile.TemporaryDirectory(prefix="kanalyze-mcp-")
-        self._made: dict[tuple[object, ...], Path] = {}
+        self._made: dict[tuple[object, ...], str] = {}
         self._making = threading.Lock()
 
     def __enter__(self) -> Workbench:
@@ -128,30 +129,38 @@ class Workbench:
 
     # -- commands ---------------------------------------------------------------------------------
 
-    def run(self, command: str, captures: Sequence[str], *words: str) -> CommandOutput:
-        """Return what a command writes about the tables of captures, by name, or of all.
+    def run(
+        self,
+        command: str,
+        captures: Sequence[str],
+        *words: str,
+        query: Sequence[str] = (),
+        reads_packets: bool = False,
+        is_whole: bool = False,
+    ) -> CommandOutput:
+        """Return what a command writes about captures.
+
+        Args:
+            command: the command.
+            captures: names of captures; none for all.
+            words: options of the command.
+            query: its argument behind the captures.
+            reads_packets: whether it reads packets, not tables.
+            is_whole: whether a part of the answer is of no use.
 
         Raises UsageError with what the command says if it fails, or takes too long.
         """
-        return self._answer(self._limits, command, *words, "--", self._tables(captures))
-
-    def run_whole(self, command: str, captures: Sequence[str], *words: str) -> CommandOutput:
-        """Do what :meth:`run` does, but return all lines; raises UsageError for too many."""
-        answer = self._answer(_WHOLE, command, *words, "--", self._tables(captures))
-        if not answer.is_whole:
+        chosen = self.chosen(captures)
+        inputs = list(map(str, chosen))
+        if self._anonymizes:
+            inputs = [self._once("anonymize", chosen, inputs)]
+        if not reads_packets:
+            inputs = [self._once("save", chosen, inputs)]
+        limits = _WHOLE if is_whole else self._limits
+        answer = self._answer(limits, command, *words, "--", *inputs, *query)
+        if is_whole and not answer.is_whole:
             raise UsageError("the answer is too long: use filters")
         return answer
-
-    def run_query(self, captures: Sequence[str], query: str) -> CommandOutput:
-        """Return the rows of an SQL query as JSON, one in each line; raises UsageError."""
-        tables = self._tables(captures)
-        return self._answer(self._limits, "sql", "--format", "jsonl", "--", tables, query)
-
-    def run_on_packets(self, command: str, captures: Sequence[str], *words: str) -> CommandOutput:
-        """Do what :meth:`run` does with a command that reads packets."""
-        return self._answer(
-            self._limits, command, *words, "--", *self._inputs(self.chosen(captures))
-        )
 
     def _answer(self, limits: Limits, *words: str) -> CommandOutput:
         with (
@@ -184,60 +193,31 @@ class Workbench:
             raise UsageError("\n".join(messages) or f"failed with status {status}")
         return CommandOutput(lines, is_whole, messages)
 
-    # -- what is made once ------------------------------------------------------------------------
+    def _once(self, command: str, captures: Sequence[Path], inputs: Sequence[str]) -> str:
+        """Return the file that a command writes of ``inputs``, which are captures or made of them.
 
-    def _tables(self, names: Sequence[str]) -> str:
-        """Return the saved file of captures, made when somebody first asks for these."""
-        captures = self.chosen(names)
-        inputs, key = self._inputs(captures), ("tables", *map(_version, captures))
+        It is made when somebody first asks for these captures, and may take as long as it takes.
+        Raises UsageError.
+        """
+        key = command, *map(_version, captures)
         with self._making:
-            return str(self._once(key, ".duckdb", inputs, self._save))
-
-    def _save(self, target: Path, inputs: Sequence[str]) -> None:
-        self._prepare("save", "--no-progress", "-o", str(target), "--", *inputs)
-        if not self._shows_principals:
-            _forget_principals(target)
-
-    def _inputs(self, captures: Sequence[Path]) -> list[str]:
-        """Return the files to read: the captures, or what is made of them without names."""
-        if not self._anonymizes:
-            return list(map(str, captures))
-        with self._making:
-            target = self._once(
-                *(("anonymous", *map(_version, captures)), ".pcapng"),
-                *(list(map(str, captures)), self._anonymize),
+            if key in self._made:
+                return self._made[key]
+            target = str(Path(self._scratch.name, f"{len(self._made)}{_ENDINGS[command]}"))
+            words = [command, "--no-progress", "-o", target, "--", *inputs]
+            done = subprocess.run(  # noqa: S603 - this Python; words are no options: see --
+                [sys.executable, "-m", "kanalyze", *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
             )
-        return [str(target)]
-
-    def _anonymize(self, target: Path, inputs: Sequence[str]) -> None:
-        self._prepare("anonymize", "--no-progress", "-o", str(target), "--", *inputs)
-
-    def _once(
-        self,
-        key: tuple[object, ...],
-        ending: str,
-        inputs: list[str],
-        make: Callable[[Path, Sequence[str]], None],
-    ) -> Path:
-        """Return the file that was made of inputs; ``make`` makes it if it is not there."""
-        target = self._made.get(key)
-        if target is None:
-            target = Path(self._scratch.name, f"{len(self._made)}{ending}")
-            make(target, inputs)
+            if done.returncode:
+                raise UsageError(done.stderr.strip() or f"failed with status {done.returncode}")
+            if command == "save" and not self._shows_principals:
+                _forget_principals(target)
             self._made[key] = target
-        return target
-
-    def _prepare(self, *words: str) -> None:
-        """Run a command that writes a file; raises UsageError. It may take as long as it takes."""
-        done = subprocess.run(  # noqa: S603 - this Python; words are no options: see --
-            [sys.executable, "-m", "kanalyze", *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise UsageError(done.stderr.strip() or f"failed with status {done.returncode}")
+            return target
 
 
 def _first(stream: IO[bytes], limits: Limits) -> tuple[list[str], bool]:
@@ -260,21 +240,19 @@ def _version(path: Path) -> tuple[str, int, int]:
     return str(path), status.st_size, status.st_mtime_ns
 
 
-def _forget_principals(saved: Path) -> None:
+def _forget_principals(saved: str) -> None:
     """Remove the names of users from the tables of a saved file."""
     import duckdb
 
-    with duckdb.connect(str(saved)) as connection:
-        for table in TABLES:
-            names = {column.name for column in stored_columns(table)}
-            stored = connection.execute(
-                "SELECT column_name FROM duckdb_columns() WHERE schema_name = ? AND table_name = ?",
-                [ROWS, table],
-            ).fetchall()
-            for (name,) in stored:
-                if name in names and name in PRINCIPAL_COLUMNS:
-                    # The names are our own.
-                    connection.execute(f"UPDATE {ROWS}.{table} SET {quoted(name)} = NULL")  # noqa: S608
+    with duckdb.connect(saved) as connection:
+        stored = connection.execute(
+            "SELECT table_name, column_name FROM duckdb_columns()"
+            " WHERE schema_name = ? AND list_contains(?, column_name)",
+            [ROWS, list(PRINCIPAL_COLUMNS)],
+        ).fetchall()
+        for table, name in stored:
+            # The names are our own.
+            connection.execute(f"UPDATE {ROWS}.{quoted(table)} SET {quoted(name)} = NULL")  # noqa: S608
 
 
 def without_principals(line: str) -> str:

@@ -546,7 +546,10 @@ class Database(ClosedAtEnd):
     def answer(
         self, query: Query, parameters: Mapping[str, object], worst: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return the rows of a query's result, or only the worst; see :class:`.QueryEngine`."""
+        """Return the rows of a query's result, or only the ``worst``, those of the most ``weight``.
+
+        ``parameters`` may have more names than the query. Raises QueryError if the query fails.
+        """
         values = {name: parameters[name] for name in query.parameters}
         sql = query.sql if worst is None else _WORST.format(_END.sub("", query.sql), worst)
 

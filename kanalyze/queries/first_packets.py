@@ -52,7 +52,7 @@ def _begins_in(finding: Finding) -> str | None:
 
 
 def _rows(
-    table: str, findings: Iterable[Finding], database: QueryEngine
+    table: str, findings: Iterable[Finding], database: Database
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a table in which findings may begin."""
     packet, start, end = _PLACES[table]

@@ -697,7 +697,7 @@ COMMANDS = {
                 "unless HOST is given",
                 "--metrics-host NAME ...": "also accept requests for metrics to this host name, "
                 "besides HOST and the machine's own name",
-                "--otlp URL": f"also {_SEND_SPANS}",
+                "--otlp URL": f"also {_SEND_SPANS}; and each minute the metrics of --metrics",
             },
             "files": {
                 "--write DIR": "write rows to Parquet files in this folder",
@@ -725,6 +725,7 @@ COMMANDS = {
             "--out PATH": "output folder, which all workers can reach, or a URL",
             "--table-format {parquet,delta,iceberg}": "delta, iceberg: after each run, also let "
             "tables of Delta Lake or Apache Iceberg have its files; in a folder of this machine",
+            "--otlp URL": f"after each run, also {_SEND_SPANS}",
             "--format {text,json,md}": "format of the report on standard output (default: text)",
             **_REPORT,
             **_FILES,

@@ -8,6 +8,7 @@ import io
 import json
 import pickle
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,17 @@ def test_tables_are_data_frames(report: kanalyze.Report) -> None:
     assert row["latency_ns.p99"] == line["latency_ns"]["p99"]
     with pytest.raises(AttributeError, match="a report has no table 'nothing'"):
         _ = report.nothing
+
+
+def test_a_page_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    shutil.copy(path("basics"), capture)
+    for given in (capture, tmp_path, str(tmp_path / "*.pcap")):
+        assert b"this is the report as text" not in kanalyze.report(given).page()
+    report = kanalyze.report(capture)
+    capture.unlink()
+    with pytest.raises(kanalyze.CaptureError, match=r"a\.pcap: no such file"):
+        report.page()
 
 
 def test_captures_that_cannot_be_read_twice_have_their_report_as_text() -> None:

@@ -6,11 +6,13 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
 import kanalyze
+from kanalyze.batch.table_formats import publish
 from kanalyze.cli.main import main
 from tests.support.captures import path
 
@@ -89,6 +91,31 @@ def test_files_that_a_run_replaces_are_no_longer_in_the_table(
     run(archive, path(FIRST), table_format)
     run(archive, path(SECOND), table_format, "--replace")
     assert requests_of(READERS[table_format](archive, "requests")) == expected(SECOND)
+
+
+@pytest.mark.parametrize("table_format", READERS)
+def test_columns_of_a_later_version_come_to_a_table(tmp_path: Path, table_format: str) -> None:
+    captures, archive = tmp_path / "captures", tmp_path / "archive"
+    captures.mkdir()
+    shutil.copy(path(FIRST), captures)
+    state = ("--checkpoint", str(tmp_path / "state"), "--settle", "0")
+    run(archive, captures, "parquet", *state)
+    (file,) = archive.glob("requests/day=*/hour=*/*.parquet")
+    new = ["min_bytes", "proxied_client_port"]  # no query of a report reads these
+    pq.write_table(pq.read_table(file, partitioning=None).drop_columns(new), file)
+    publish(str(archive), table_format)
+    old = READERS[table_format](archive, "requests")
+    assert not {*new} & {*old.column_names}
+    shutil.copy(path(SECOND), captures)
+    run(archive, captures, table_format, *state, "--finish")
+    rows = READERS[table_format](archive, "requests")
+    assert {*new} <= {*rows.column_names}
+    asked = "SELECT correlation_id, {} FROM rows WHERE capture LIKE '%{}%' ORDER BY ALL"
+    for name, columns in ((FIRST, "NULL"), (SECOND, "min_bytes")):
+        found = duckdb.sql(asked.format("min_bytes", name)).fetchall()
+        made = kanalyze.requests(path(name)).to_arrow()
+        assert made.num_rows
+        assert found == duckdb.sql(asked.format(columns, name).replace("rows", "made")).fetchall()
 
 
 def test_what_cannot_be_written_is_said_before_anything_is_read(

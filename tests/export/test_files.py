@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kanalyze.export.files import FileWriter, OutputFile
+from kanalyze.export.files import OutputFile
 from kanalyze.export.open import open_writer
 from tests.support.row_blocks import blocks_of
 from tests.support.rows import plain_traffic
@@ -209,7 +209,7 @@ def test_a_failed_write_is_an_error_with_the_given_name(tmp_path, name, number, 
 
 def test_an_exception_in_the_block_removes_the_file(tmp_path):
     def fail():
-        with FileWriter(OutputFile(str(tmp_path / "out"))):
+        with open_writer(str(tmp_path / "out.csv")):
             raise ValueError
 
     with pytest.raises(ValueError, match=r"^$"):

@@ -51,11 +51,11 @@ def test_numbers_of_any_size_are_written(text, numbers):
 def test_null_is_written_as_its_text(text):
     valid = bytearray([1, 0])
     numbers = text.NumberCells(array("q", [5, 0]), valid, b"null")
-    truths = text.TruthCells(array("q", [1, 0]), valid, b"null")
+    truths = text.NumberCells(array("q", [1, 0]), valid, b"null", are_bools=True)
     words = text.WordCells(array("i", [1, -1]), [b"a", b"b"], b"null")
     writer = text.LineWriter([b"", b",", b","], b"\n")
     assert lines(writer, 2, [numbers, truths, words]) == b"5,true,b\nnull,null,null\n"
-    cells = text.TruthCells(array("q", [0, 1]), None, b"")
+    cells = text.NumberCells(array("q", [0, 1]), None, b"", are_bools=True)
     assert lines(text.LineWriter([b""], b""), 2, [cells]) == b"falsetrue"
 
 

@@ -11,6 +11,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -48,6 +52,18 @@ def spans_of(messages: list[bytes]) -> list[Any]:
     ]
 
 
+def points_of(message: bytes) -> dict[str, list[tuple[str, dict[str, Any], Any]]]:
+    """The points of a message of metrics by name: the kind of each, its attributes, itself."""
+    found: dict[str, list[tuple[str, dict[str, Any], Any]]] = {}
+    whole = json_format.Parse(message, ExportMetricsServiceRequest())
+    for resource in whole.resource_metrics:
+        for metric in resource.scope_metrics[0].metrics:
+            kind = str(metric.WhichOneof("data"))
+            points = getattr(metric, kind).data_points
+            found[metric.name] = [(kind, attributes_of(point), point) for point in points]
+    return found
+
+
 def attributes_of(described: Any) -> dict[str, Any]:
     """The attributes of a span or a link."""
     return {
@@ -62,6 +78,8 @@ class Collector:
     def __init__(self, url: str) -> None:
         self.url = url
         self.messages: list[bytes] = []
+        """Those of spans."""
+        self.metrics: list[bytes] = []
         self.headers: list[dict[str, str]] = []
         self.statuses: list[int] = []
         """The next answers; 200 when there is none."""
@@ -76,14 +94,18 @@ def collecting() -> Iterator[Collector]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             status = found.statuses.pop(0) if found.statuses else 200
-            if self.path != "/v1/traces":
+            response: ExportTraceServiceResponse | ExportMetricsServiceResponse
+            if self.path == "/v1/traces":
+                response, messages = ExportTraceServiceResponse(), found.messages
+            elif self.path == "/v1/metrics":
+                response, messages = ExportMetricsServiceResponse(), found.metrics
+            else:
                 status = 404
             answer = b"no"
             if status == 200:
-                found.messages.append(gzip.decompress(body))
+                messages.append(gzip.decompress(body))
                 found.headers.append(dict(self.headers))
-                response = ExportTraceServiceResponse()
-                if found.rejected:
+                if found.rejected and isinstance(response, ExportTraceServiceResponse):
                     response.partial_success.rejected_spans = found.rejected
                     response.partial_success.error_message = "too old"
                 answer = json_format.MessageToJson(response).encode()
