@@ -20,7 +20,8 @@ from kanalyze.spec.rows.requests import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kanalyze.batch.commit import Commit, Folder
+    from kanalyze.batch.commit import Commit
+    from kanalyze.batch.shared_folder import SharedFolder
 
 __all__ = ["SENDS_SPANS", "CommittedSpans", "SpansNotSentError"]
 
@@ -42,14 +43,14 @@ class CommittedSpans:
         """``post`` sends a message, and raises KanalyzeError."""
         self._post = post
 
-    def resume(self, folder: Folder, last: Commit | None) -> None:
+    def resume(self, folder: SharedFolder, last: Commit | None) -> None:
         """Send the spans of the last run if that failed; raises SpansNotSentError."""
         if last is None or not last.about.get(SENDS_SPANS):
             return
         if folder.read(SENT) != _number(last):
             self.send(folder, last)
 
-    def send(self, folder: Folder, commit: Commit) -> None:
+    def send(self, folder: SharedFolder, commit: Commit) -> None:
         """Send the spans of the requests of a run; raises SpansNotSentError."""
         import pyarrow as pa
         import pyarrow.parquet as pq

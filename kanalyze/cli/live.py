@@ -170,7 +170,8 @@ def _prepared(
             shown_rows = output_rows._replace(key_log=None if keys is None else keys.log)
             sinks = _sinks(make_sinks(arguments, sink_options, shown_rows, stack))
             watch = None
-            if kept is not None and (sink_options.listen or shown_rows.output_format != "rows"):
+            has_metrics = sink_options.listen is not None or arguments.otlp is not None
+            if kept is not None and (has_metrics or shown_rows.output_format != "rows"):
                 from kanalyze.live.kept_rows import FindingsWatch  # imported late, as above
 
                 watch = FindingsWatch(kept)

@@ -11,12 +11,14 @@ import pytest
 from kanalyze.cli.main import main
 from tests.support.captures import path
 from tests.support.collector import collecting, spans_of
+from tests.support.cut_captures import cut, packets_of, write_pcap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 NAMES = ("basics", "groups")
+HOUR_NS = 3_600 * 10**9
 
 
 def run(archive: Path, captures: Path, url: str, *options: str) -> int:
@@ -65,6 +67,28 @@ def test_each_step_is_sent(tmp_path: Path, captures: Path) -> None:
     with collecting() as collector:
         assert run(tmp_path / "out", captures, collector.url, *options) == 0
     assert ids_of(collector.messages) == of_captures([path(name) for name in NAMES], tmp_path)
+
+
+def test_rows_that_are_merged_are_not_sent_again(
+    tmp_path: Path, captures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kanalyze.batch.archive.table_files._MAX_SMALL_FILES", 1)
+    monkeypatch.setattr("kanalyze.batch.run.MAX_RUNS", 1)
+    sent: list[bytes] = []
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    files = cut(path("groups"), aside, 7, seed=3)
+    for hour, file in zip((0, 0, 0, 1, 2, 3, 4), files, strict=True):
+        moved = [one._replace(time_ns=one.time_ns + hour * HOUR_NS) for one in packets_of(file)]
+        write_pcap(captures / file.name, moved)
+        with collecting() as collector:
+            state = [*state_in(tmp_path), "--merge-small"]
+            assert run(tmp_path / "out", captures, collector.url, *state) == 0
+        sent += collector.messages
+    names = [file.name for file in (tmp_path / "out" / "requests").rglob("*.parquet")]
+    assert any(name.count("-") == 3 for name in names), "two numbers of runs: merged"
+    assert sent
+    assert max(ids_of(sent).values()) == 1
 
 
 def test_what_could_not_be_sent_is_sent_by_the_next_run(
