@@ -279,16 +279,8 @@ def _report_none(arguments: argparse.Namespace, analysis: Analysis | SavedAnalys
     if of_kafka and not quality.kafka_connections:
         from kanalyze.render.missing import no_kafka_text
 
-        print_message(
-            no_kafka_text(
-                packets=quality.packets,
-                connections=quality.connections,
-                tls_connections=quality.tls_connections,
-                tls_outcomes=quality.tls_outcomes,
-                other_connections=quality.other_connections,
-                snapped_bytes=quality.snapped_bytes,
-            )
-        )
+        counts = {**vars(quality), "snapped_bytes": quality.snapped_bytes}
+        print_message(no_kafka_text(quality.packets, counts))
         return True
     items = "requests" if command in _OF_REQUESTS else command
     print_message(f"no {items} match {' '.join(filters)}" if filters else f"no {items} found")

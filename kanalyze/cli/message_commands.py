@@ -5,7 +5,6 @@ Each imports only what it needs, because imports take most of a short command's 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.api.inputs import keeps_bytes, make_filter, read_schemas
@@ -15,6 +14,7 @@ from kanalyze.cli.output import TABLE, column_names, default_format, name_column
 from kanalyze.cli.progress import progress_of
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.export.open import format_of
 from kanalyze.kafka.codec.compiler import Decoders
 from kanalyze.kafka.schema.catalog import Catalog
 
@@ -39,7 +39,8 @@ _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "te
 def decode(arguments: argparse.Namespace) -> None:
     """Write every field of every message; raises KanalyzeError and OSError."""
     catalog = Catalog(arguments.definitions)
-    text_format = arguments.format or _default_format(arguments.output)
+    default = "jsonl" if arguments.output == STANDARD_OUTPUT else None
+    text_format = arguments.format or default or format_of(arguments.output, _ENDINGS)
     if arguments.all and text_format != "text":
         raise UsageError(f"--all works for text only: {text_format} has everything")
     keep = keeps_bytes(make_filter(catalog, api=arguments.api), catalog)
@@ -70,18 +71,6 @@ def _first(
             return
         yield exchanges, block
         left = None if left is None else left - len(exchanges)
-
-
-def _default_format(destination: str) -> str:
-    if destination == STANDARD_OUTPUT:
-        return "jsonl"
-    output_format = _ENDINGS.get(Path(destination).suffix.lower())
-    if output_format is None:
-        raise UsageError(
-            f"cannot tell the format of {destination!r}: "
-            f"end it in {', '.join(_ENDINGS)}, or use --format"
-        )
-    return output_format
 
 
 def _lines_maker(catalog: Catalog, text_format: str, *, everything: bool) -> _Lines:

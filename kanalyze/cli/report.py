@@ -17,9 +17,9 @@ from kanalyze.cli.analyze import (
 )
 from kanalyze.cli.console import plain_width, show_lines
 from kanalyze.cli.progress import progress_of
-from kanalyze.common import paths
 from kanalyze.errors import UsageError
 from kanalyze.export.files import STANDARD_OUTPUT, OutputFile
+from kanalyze.export.open import format_of
 from kanalyze.queries.report_names import with_names
 from kanalyze.render.report_tables import TableOrder
 from kanalyze.render.terminal import brief_lines, report_lines
@@ -180,13 +180,7 @@ def most_slowest(arguments: argparse.Namespace) -> int:
 def _default_format(destination: str) -> str:
     if destination == STANDARD_OUTPUT:
         return "text"
-    output_format = _ENDINGS.get(paths.ending(destination))
-    if output_format is None:
-        raise UsageError(
-            f"cannot tell the format of {destination!r} from its ending; "
-            f"give --format, or one of {' '.join(_ENDINGS)}"
-        )
-    return output_format
+    return format_of(destination, _ENDINGS)
 
 
 def _is_shown(arguments: argparse.Namespace) -> bool:

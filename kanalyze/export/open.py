@@ -17,7 +17,7 @@ from kanalyze.spec.columns import with_times
 from kanalyze.spec.rows.requests import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kanalyze.export.files import FileWriter
     from kanalyze.spec.columns import Column
@@ -45,18 +45,18 @@ _WRITERS = {
 """The module and the class of each format's writer."""
 
 
-def format_of(destination: str) -> str:
-    """Return the format that the suffix of a file name means.
+def format_of(destination: str, endings: Mapping[str, str] = _ENDINGS) -> str:
+    """Return the format that the suffix of a file name means, one of ``endings``.
 
     Raises UsageError if the suffix is unknown.
     """
     ending = paths.ending(destination)
-    if ending not in _ENDINGS:
+    if ending not in endings:
         raise UsageError(
             f"cannot tell the format of {destination!r} from its ending; "
-            f"give --format, or one of {' '.join(_ENDINGS)}"
+            f"give --format, or one of {' '.join(endings)}"
         )
-    return _ENDINGS[ending]
+    return endings[ending]
 
 
 def open_writer(

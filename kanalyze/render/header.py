@@ -305,14 +305,7 @@ def _warnings(summary: dict[str, Any]) -> Iterator[str]:
     quality, totals = summary["quality"], summary["totals"] or _UNKNOWN_TOTALS
     yield from failed_texts(summary)
     if totals["rows"] == 0 and not quality["kafka_connections"]:
-        yield no_kafka_text(
-            packets=summary["capture"]["packets"],
-            connections=quality["connections"],
-            tls_connections=quality["tls_connections"],
-            tls_outcomes=quality["tls_outcomes"],
-            other_connections=quality["other_connections"],
-            snapped_bytes=quality["snapped_bytes"],
-        )
+        yield no_kafka_text(summary["capture"]["packets"], quality)
     else:
         if totals["rows"] == 0:
             yield "no Kafka requests match"

@@ -89,23 +89,16 @@ def unnamed_topics_text(never_named: int, named_late: int) -> str:
     return "; ".join(parts)
 
 
-def no_kafka_text(
-    *,
-    packets: int,
-    connections: int,
-    tls_connections: int,
-    tls_outcomes: Mapping[str, int],
-    other_connections: int,
-    snapped_bytes: int,
-) -> str:
+def no_kafka_text(packets: int, quality: Mapping[str, Any]) -> str:
     """Return a message that no Kafka was found, with the likely reasons."""
-    undecrypted = undecrypted_text(tls_connections, tls_outcomes)
+    undecrypted = undecrypted_text(quality["tls_connections"], quality["tls_outcomes"])
+    has_none = not quality["connections"]
     hints = {
-        "there are no packets": not packets and not connections,
-        "there is no TCP connection": packets and not connections,
+        "there are no packets": not packets and has_none,
+        "there is no TCP connection": packets and has_none,
         undecrypted or "": undecrypted,
-        "packets were cut short: capture whole ones (tcpdump -s 0)": snapped_bytes,
-        "if a broker listens on port N, use --port N": other_connections,
+        "packets were cut short: capture whole ones (tcpdump -s 0)": quality["snapped_bytes"],
+        "if a broker listens on port N, use --port N": quality["other_connections"],
     }
     return "; ".join(["no Kafka requests found", *(text for text, holds in hints.items() if holds)])
 

@@ -68,7 +68,7 @@ LIVE_TABLES = (
         2,
         (
             DeclaredColumn("client", "client_id", "name", least=16, style="bold"),
-            DeclaredColumn("from", "client_ip", least=13, rank=4),
+            DeclaredColumn("from", "client_ip", least=13, rank=2),
             *_TRAFFIC,
         ),
         "(other clients)",

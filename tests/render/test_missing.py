@@ -28,11 +28,10 @@ CAPTURE_WHOLE_PACKETS = "packets were cut short: capture whole ones (tcpdump -s 
     ],
 )
 def test_hints_depend_on_the_content_of_the_capture(contents, hints):
-    names = ("packets", "connections", "tls_connections", "other_connections", "snapped_bytes")
-    counts = {name: contents.get(name, 0) for name in names}
-    assert no_kafka_text(**counts, tls_outcomes={}) == "; ".join(
-        ["no Kafka requests found", *hints]
-    )
+    names = ("connections", "tls_connections", "other_connections", "snapped_bytes")
+    quality = {**{name: contents.get(name, 0) for name in names}, "tls_outcomes": {}}
+    expected = "; ".join(["no Kafka requests found", *hints])
+    assert no_kafka_text(contents.get("packets", 0), quality) == expected
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,11 @@
   const BY_TOPIC = ["topics", "topic_apis"];
   const WITHOUT_ORPHANS = ["clients", "client_apis", "groups", "versions"];
 
+  const lineIn = (found, key, make) => {
+    const text = key.join();
+    if (!found.has(text)) found.set(text, make(key));
+    return found.get(text);
+  };
   const newSum = (key) => ({
     ...Object.fromEntries(COUNTS.map((name) => [name, 0])),
     key, versions: new Set(), clientSet: new Set(), bins: new Map(), max: null,
@@ -193,10 +198,8 @@
       for (const [name, keys] of Object.entries(GROUPED)) {
         if (BY_TOPIC.includes(name) ? cell.topic === NONE : name === "groups" && cell.group === NONE) continue;
         if (WITHOUT_ORPHANS.includes(name) && cell.status === "orphan_response") continue;
-        const key = keys.map((each) => cell[each]);
-        const text = key.join();
-        if (!tables[name].has(text)) tables[name].set(text, newSum(key));
-        add(tables[name].get(text), cell, kind, isOwn || BY_TOPIC.includes(name), !cell.waited || name === "apis");
+        const line = lineIn(tables[name], keys.map((each) => cell[each]), newSum);
+        add(line, cell, kind, isOwn || BY_TOPIC.includes(name), !cell.waited || name === "apis");
       }
       add(whole, cell, kind, isOwn, !cell.waited);
       if (times[cell.bucket]) add(times[cell.bucket], cell, kind, isOwn, !cell.waited);
@@ -213,9 +216,7 @@
     for (const cell of failures) {
       if (!isIn(cell, true) || (cell.is_again && selected.topic === null)) continue;
       const key = [cell.code, cell.api, cell.client, cell.is_topicless ? NONE : cell.topic];
-      const text = key.join();
-      if (!found.has(text)) found.set(text, { key, count: 0, first: null, last: null });
-      const line = found.get(text);
+      const line = lineIn(found, key, () => ({ key, count: 0, first: null, last: null }));
       line.count += cell.rows;
       if (cell.first_time_ns !== null) {
         line.first = line.first === null ? cell.first_time_ns : Math.min(line.first, cell.first_time_ns);
@@ -230,13 +231,9 @@
       const produces = kindOf(cell.api) === "produce";
       if (!isIn(cell, true) || (isProduce && (!produces || cell.codec === null))) continue;
       const key = keyOf(cell);
-      const text = key.join();
-      if (!found.has(text)) {
-        found.set(text, {
-          key, batches: 0, produces: 0, fetches: 0, records_in: 0, records_out: 0, bytes_in: 0, bytes_out: 0, mark: null,
-        });
-      }
-      const line = found.get(text);
+      const line = lineIn(found, key, () => ({
+        key, batches: 0, produces: 0, fetches: 0, records_in: 0, records_out: 0, bytes_in: 0, bytes_out: 0, mark: null,
+      }));
       const way = produces ? "in" : "out";
       line.batches += cell.rows;
       line[produces ? "produces" : "fetches"] += cell.rows;
@@ -257,9 +254,7 @@
     for (const cell of partsOfTime) {
       if (!isIn(cell, true) || (cell.is_again && selected.topic === null)) continue;
       const key = keys.map((each) => cell[each]);
-      const text = key.join();
-      if (!found.has(text)) found.set(text, { key, ...Object.fromEntries(PART_COUNTS.map((name) => [name, 0])) });
-      const line = found.get(text);
+      const line = lineIn(found, key, () => ({ key, ...Object.fromEntries(PART_COUNTS.map((name) => [name, 0])) }));
       for (const name of PART_COUNTS) line[name] += cell[name];
     }
     for (const line of found.values()) {
@@ -340,6 +335,14 @@
     button.addEventListener("click", onClick);
     return button;
   };
+  const searchBox = (onText) => {
+    const input = element("input");
+    input.type = "search";
+    input.addEventListener("input", () => onText(input.value.toLowerCase()));
+    const label = element("label", "", "Find ");
+    label.append(input);
+    return label;
+  };
   const hasValue = (column, lines) => lines.some((line) => ![MISSING, "0"].includes(written(column, line)));
 
   class Table {
@@ -391,16 +394,11 @@
     }
 
     find() {
-      const input = element("input");
-      input.type = "search";
-      input.addEventListener("input", () => {
-        this.text = input.value.toLowerCase();
-        this.draw();
-      });
-      const label = element("label", "", "Find ");
-      label.append(input);
       const find = element("span", "find");
-      find.append(label);
+      find.append(searchBox((text) => {
+        this.text = text;
+        this.draw();
+      }));
       return find;
     }
 
@@ -705,17 +703,11 @@
     });
     draw("flow-map", Math.max(...columns.map((column) => column.size)) * FLOW_TALL + 4, drawn);
   };
-  const makeFlowSearch = () => {
-    const input = element("input");
-    input.type = "search";
-    input.addEventListener("input", () => {
-      flowText = input.value.toLowerCase();
+  const makeFlowSearch = () =>
+    byId("find-flow").append(searchBox((text) => {
+      flowText = text;
       drawFlows();
-    });
-    const label = element("label", "", "Find ");
-    label.append(input);
-    byId("find-flow").append(label);
-  };
+    }));
 
   // -- charts over time -------------------------------------------------------------------------
 
