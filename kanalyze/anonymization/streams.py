@@ -15,10 +15,11 @@ from __future__ import annotations
 import mmap
 from array import array
 from bisect import bisect_left
+from collections import defaultdict
 from itertools import pairwise
 from socket import AF_INET, AF_INET6, inet_pton
 from struct import Struct
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 import numpy as np
 
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from kanalyze.runtime.stages import BatchEvents
 
 
+Place: TypeAlias = tuple[bytes, int, int, int]
+"""The ends of a stream, its number, its first packet and its first sequence number."""
+
+
 class StreamPieces(PieceReader):
     """Pieces of streams that a :class:`.PieceWriter` wrote to a file."""
 
@@ -54,12 +59,10 @@ class StreamPieces(PieceReader):
         """Read the pieces that ``cells`` of the writer tell of."""
         super().__init__()
         self._mapped: mmap.mmap | None = None
-        table = np.frombuffer(cells, np.int64).reshape(-1, PIECE_CELLS)
-        table = table[np.lexsort((table[:, 1], table[:, 0]))]
-        offsets, lengths, places = (array("q", table[:, at].tobytes()) for at in (1, 2, 3))
+        bounds, (offsets, lengths, places) = _by_stream(cells, PIECE_CELLS)
         self.bounds = {
-            stream: (first, last, int(table[first:last, 2].max()))
-            for stream, (first, last) in _bounds(table[:, 0]).items()
+            stream: (first, last, max(lengths[first:last]))
+            for stream, (first, last) in bounds.items()
         }
         if any(lengths):
             self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -79,21 +82,19 @@ class StreamRanges:
     """Ranges of streams that do not overlap; all are added before the first is looked up."""
 
     def __init__(self) -> None:
-        self._streams = array("q")
+        self._cells = array("q")
+        """Stream, begin and end of each."""
         self._begins = array("q")
         self._ends = array("q")
         self._bounds: dict[int, tuple[int, int]] = {}
 
     def add(self, stream: int, begin: int, end: int) -> None:
         """Add a range."""
-        self._streams.append(stream)
-        self._begins.append(begin)
-        self._ends.append(end)
+        self._cells.extend((stream, begin, end))
 
     def sort(self) -> None:
         """Prepare for :meth:`without_end`, after the last :meth:`add`."""
-        order, self._bounds = _sorted(self._streams, self._begins)
-        self._begins, self._ends = _reordered(self._begins, order), _reordered(self._ends, order)
+        self._bounds, (self._begins, self._ends) = _by_stream(self._cells, 3)
 
     def without_end(self, stream: int, offset: int, length: int) -> int:
         """Return how many of ``length`` bytes come before the stored range that they end in.
@@ -108,13 +109,16 @@ class StreamRanges:
         return max(self._begins[index] - offset, 0)
 
 
-def _sorted(
-    streams: array[int], offsets: array[int]
-) -> tuple[NDArray[np.int64], dict[int, tuple[int, int]]]:
-    """Return the order by stream and offset, and begin and end of each stream in that order."""
-    numbers = np.frombuffer(streams, np.int64)
-    order = np.lexsort((np.frombuffer(offsets, np.int64), numbers))
-    return order, _bounds(numbers[order])
+def _by_stream(
+    cells: array[int], width: int
+) -> tuple[dict[int, tuple[int, int]], list[array[int]]]:
+    """Sort rows of a stream's number, an offset in it, and more; return bounds and the columns.
+
+    The column of the streams is left out: the bounds say where the rows of each are.
+    """
+    table = np.frombuffer(cells, np.int64).reshape(-1, width)
+    table = table[np.lexsort((table[:, 1], table[:, 0]))]
+    return _bounds(table[:, 0]), [array("q", column.tobytes()) for column in table.T[1:]]
 
 
 def _bounds(streams: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
@@ -124,44 +128,23 @@ def _bounds(streams: NDArray[np.int64]) -> dict[int, tuple[int, int]]:
     return dict(zip(numbers.tolist(), bounds, strict=True))
 
 
-def _reordered(column: array[int], order: NDArray[np.int64]) -> array[int]:
-    return array("q", np.frombuffer(column, np.int64)[order].tobytes()) if column else column
+def places_of(connection: TcpConnection) -> Iterator[Place]:
+    """Yield the places of both streams of a connection whose first sequence numbers are known."""
+    one, other = map(_packed, connection.endpoints)
+    for direction, ends in ((0, _key(one, other)), (1, _key(other, one))):
+        number, packet = 2 * connection.serial + direction, connection.first_packet or 0
+        yield ends, number, packet, connection.first_sequence[direction]
 
 
-class StreamPlaces:
-    """The streams between the same ends, by time, as :class:`.StreamPayloads` takes them."""
-
-    def __init__(self) -> None:
-        self.streams: dict[bytes, list[OneWayStream]] = {}
-
-    def rows(self) -> Iterator[tuple[bytes, int, int, int]]:
-        """Yield the ends, the number, the first packet and sequence number of each stream."""
-        for ends, streams in self.streams.items():
-            for each in streams:
-                yield ends, each.number, each.first_packet, each.first_sequence
-
-    def add_rows(self, rows: Iterable[tuple[bytes, int, int, int]], shard: int) -> None:
-        """Add the streams of a shard."""
-        for ends, number, packet, sequence in rows:
-            stream = OneWayStream(number, packet, sequence, shard)
-            self.streams.setdefault(ends, []).append(stream)
-
-    def add(self, connection: TcpConnection) -> None:
-        """Add both streams of a connection whose first sequence numbers are known."""
-        one, other = map(_packed, connection.endpoints)
-        for direction, key in ((0, _key(one, other)), (1, _key(other, one))):
-            self.streams.setdefault(key, []).append(
-                OneWayStream(
-                    2 * connection.serial + direction,
-                    connection.first_packet or 0,
-                    connection.first_sequence[direction],
-                )
-            )
-
-    def sort(self) -> None:
-        """Sort the connections of each address pair by time, after the last :meth:`add`."""
-        for streams in self.streams.values():
-            streams.sort(key=lambda stream: stream.first_packet)
+def streams_at(shards: Iterable[Iterable[Place]]) -> dict[bytes, list[OneWayStream]]:
+    """Return the streams of all shards between the same ends, by time."""
+    streams: defaultdict[bytes, list[OneWayStream]] = defaultdict(list)
+    for shard, places in enumerate(shards):
+        for ends, number, packet, sequence in places:
+            streams[ends].append(OneWayStream(number, packet, sequence, shard))
+    for between in streams.values():
+        between.sort(key=lambda stream: stream.first_packet)
+    return dict(streams)
 
 
 def _packed(end: Endpoint) -> tuple[bytes, bytes]:
@@ -188,8 +171,7 @@ class FoundMessages(NamedTuple):
 
     pieces: array[int]
     """See :meth:`.PieceWriter.cells`."""
-    places: list[tuple[bytes, int, int, int]]
-    """See :meth:`StreamPlaces.rows`."""
+    places: list[Place]
     records: StreamRanges
     furthest: int
     """The furthest end of a piece in its stream."""
@@ -211,14 +193,10 @@ class FoundStreams(StreamPayloads):
         self, found: Sequence[FoundMessages], files: Sequence[BinaryIO], *, strips_records: bool
     ) -> None:
         """Read the pieces of each shard from its file."""
-        places = StreamPlaces()
-        for shard, each in enumerate(found):
-            places.add_rows(each.places, shard)
-        places.sort()
         self._pieces = [
             StreamPieces(file, each.pieces) for file, each in zip(files, found, strict=True)
         ]
-        super().__init__(places.streams, self._pieces)
+        super().__init__(streams_at(each.places for each in found), self._pieces)
         self._records = [each.records for each in found] if strips_records else []
         for records in self._records:
             records.sort()
@@ -271,7 +249,7 @@ class Collection(MessageWriter):
         super().__init__(messages, PieceWriter(file), self._records if strips_records else None)
         self._anonymizer = messages
         self._stand_ins = stand_ins
-        self._places = StreamPlaces()
+        self._places: list[Place] = []
         self._open: dict[int, _KnownConnection] = {}
         self._connections = 0
 
@@ -280,7 +258,7 @@ class Collection(MessageWriter):
         self.pieces.flush()
         return FoundMessages(
             self.pieces.cells(),
-            list(self._places.rows()),
+            self._places,
             self._records,
             self.pieces.furthest,
             self._connections,
@@ -367,7 +345,7 @@ class Collection(MessageWriter):
         if connection is None:
             return
         self._connections += connection.is_kafka
-        self._places.add(tcp)
+        self._places += places_of(tcp)
         counts = [0, 0]
         for (direction, offset), (begin, end) in sorted(connection.tokens.items()):
             if end is None or begin - offset != _PREFIX_BYTES:

@@ -96,8 +96,6 @@ class FileMetadata:
         self.names: dict[str, tuple[str, ...]] = {}
         """The names that captures give to IP addresses, by the address as canonical text."""
         self.comments: list[Comment] = []
-        self.omitted = 0
-        """Number of entries that were not kept, because they are too many or invalid."""
         self.takes_secrets = True
         """False where nothing is to be decrypted."""
         self._secrets: dict[DecryptionSecrets, None] = {}
@@ -120,15 +118,11 @@ class FileMetadata:
         size = sum(len(text or "") for text in (*texts, interface.system, interface.filter))
         if len(self.interfaces) < MAX_INTERFACES and self._afford(size):
             self.interfaces.append(interface)
-        else:
-            self.omitted += 1
 
     def add_comment(self, capture: str, about: str, number: int | None, text: str) -> None:
         """Keep a comment."""
         if len(self.comments) < MAX_COMMENTS and self._afford(len(text)):
             self.comments.append(Comment(capture, about, number, text))
-        else:
-            self.omitted += 1
 
     def add_names(self, ip: str, names: tuple[str, ...]) -> None:
         """Add names of an IP address to those that it has."""
@@ -139,25 +133,16 @@ class FileMetadata:
         room = len(self.names) < MAX_NAMES if not listed else len(listed) < MAX_NAMES_OF_ONE
         if room and self._afford(sum(map(len, new))):
             self.names[ip] = (listed + new)[:MAX_NAMES_OF_ONE]
-        else:
-            self.omitted += 1
 
     def add_secrets(self, kind: int, data: memoryview) -> None:
         """Keep a copy of secrets; the same secrets in several files are kept once."""
-        if not self.takes_secrets:
-            return
         size = len(data) + _BYTES_OF_AN_ENTRY
-        if size > MAX_SECRETS_BYTES:
-            self.omitted += 1
+        if not self.takes_secrets or size > self._remaining_secrets_bytes:
             return
         secrets = DecryptionSecrets(kind, bytes(data))
-        if secrets in self._secrets:
-            return
-        if size > self._remaining_secrets_bytes:
-            self.omitted += 1
-            return
-        self._remaining_secrets_bytes -= size
-        self._secrets[secrets] = None
+        if secrets not in self._secrets:
+            self._remaining_secrets_bytes -= size
+            self._secrets[secrets] = None
 
     def _afford(self, size: int) -> bool:
         size += _BYTES_OF_AN_ENTRY
@@ -361,25 +346,22 @@ class SectionMetadata:
         self._note_comments("names", None, self._records(body[at + 4 :]))
 
     def _note_secrets(self, body: memoryview) -> None:
-        if len(body) >= 8:
-            kind, size = struct.unpack_from(f"{self._order}II", body)
-            if size <= len(body) - 8:
-                self._description.add_secrets(kind, body[8 : 8 + size])
-                end = 8 + size + (-size % 4)
-                self._note_comments("secrets", None, self._records(body[end:]))
-                return
-        self._description.omitted += 1
+        if len(body) < 8:
+            return
+        kind, size = struct.unpack_from(f"{self._order}II", body)
+        if size <= len(body) - 8:
+            self._description.add_secrets(kind, body[8 : 8 + size])
+            end = 8 + size + (-size % 4)
+            self._note_comments("secrets", None, self._records(body[end:]))
 
     def note_comment(self, about: str, number: int | None, text: bytes | memoryview) -> None:
         """Note a comment."""
         self._description.add_comment(self._name, about, number, readable(text))
 
     def note_packet_comment(self, number: int, text: memoryview) -> None:
-        """Note a comment to a packet; above the limit, only count it."""
+        """Note a comment to a packet, which is not even read above the limit."""
         if self._description.takes_comments:
             self.note_comment("packet", number, text)
-        else:
-            self._description.omitted += 1
 
     def _note_comments(
         self,

@@ -2,7 +2,7 @@
 
 In: :class:`~kanalyze.model.streams.Chunk` and :class:`~kanalyze.model.streams.Gap` of both
 directions of a connection, as ``net`` returns them, and a key log. Out: chunks and gaps of the
-plaintext (:class:`~kanalyze.tls.session.TlsEvents`), and facts about the session
+plaintext, and facts about the session
 (:class:`~kanalyze.tls.negotiation.TlsFacts`), some of which are known without keys. Begin reading
 with ``session.py``.
 

@@ -58,7 +58,6 @@ cdef class ApplicationData:
 
 
 cdef class TlsDirection:
-    cdef public list _alerts
     cdef public long long _bytes
     cdef public RecordCutter _cutter
     cdef public ApplicationData _data

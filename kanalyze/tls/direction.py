@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
     from kanalyze.model.streams import StreamItem
-    from kanalyze.tls.handshake import TlsAlert
     from kanalyze.tls.late_start import LateStarts
     from kanalyze.tls.negotiation import Negotiation
     from kanalyze.tls.protection import RecordOpener
@@ -404,7 +403,7 @@ class ApplicationData:
 class TlsDirection:
     """Reads what one end sends."""
 
-    _NOT_SAVED = ("_alerts", "_negotiation", "_direction")
+    _NOT_SAVED = ("_negotiation", "_direction")
 
     def __init__(
         self,
@@ -425,7 +424,6 @@ class TlsDirection:
         self._records = self._bytes = self._opened = self._unopened = self._lost_bytes = 0
         self._lost_before = 0
         """Lost bytes up to the latest record that is not encrypted."""
-        self._alerts: list[TlsAlert] = []
         self.has_lost_keys = False
         """Whether records were decrypted with a secret that the key log does not have any more."""
         self._owes_gap = False
@@ -509,11 +507,6 @@ class TlsDirection:
     def take_plaintext(self) -> list[StreamItem]:
         """Return the plaintext since the last call."""
         return self._data.take()
-
-    def take_alerts(self) -> list[TlsAlert]:
-        """Return the alerts since the last call."""
-        alerts, self._alerts = self._alerts, []
-        return alerts
 
     @property
     def buffered_bytes(self) -> int:
@@ -645,7 +638,6 @@ class TlsDirection:
             alert = read_alert(content, self._direction, record.time_ns, record.packet)
             if alert is not None:
                 self._negotiation.facts.add_alert(alert)
-                self._alerts.append(alert)
         elif kind == CHANGE_CIPHER_SPEC and is_sealed:
             opener = self._protection.opener
             assert opener is not None

@@ -1,6 +1,6 @@
 """One TCP connection with TLS: two streams in, two plaintext streams out.
 
-In: new items of both streams of a connection; a key log. Out: :class:`TlsEvents`.
+In: new items of both streams of a connection; a key log. Out: items of the plaintext.
 """
 
 from __future__ import annotations
@@ -12,24 +12,10 @@ from kanalyze.tls.direction import TlsDirection
 from kanalyze.tls.negotiation import NOBODY, Decryption, Negotiation, TlsFacts
 
 if TYPE_CHECKING:
-    from kanalyze.model.streams import StreamItem
-    from kanalyze.tls.handshake import TlsAlert
+    from kanalyze.model.streams import BothItems
     from kanalyze.tls.keylog import KeyLog
     from kanalyze.tls.late_start import LateStarts
     from kanalyze.tls.negotiation import Ends
-
-
-class TlsEvents:
-    """The results of one step of a session."""
-
-    __slots__ = ("alerts", "items")
-
-    def __init__(
-        self, items: tuple[list[StreamItem], list[StreamItem]], alerts: list[TlsAlert]
-    ) -> None:
-        self.items = items
-        """Plaintext by direction, as in :class:`~kanalyze.model.streams.StreamUpdate`."""
-        self.alerts = alerts
 
 
 class TlsSession:
@@ -85,11 +71,6 @@ class TlsSession:
         return facts
 
     @property
-    def client_index(self) -> int | None:
-        """Which end is the client; None where that is not known."""
-        return self._negotiation.facts.client_index
-
-    @property
     def lacks_secrets(self) -> bool:
         """Whether the key log lacks secrets of the session's application data at present."""
         return self._negotiation.lacks_secrets
@@ -103,24 +84,18 @@ class TlsSession:
         """Bytes held: less than 1 MiB."""
         return sum(direction.buffered_bytes for direction in self._directions)
 
-    def feed(self, items: tuple[list[StreamItem], list[StreamItem]]) -> TlsEvents:
-        """Take the items that were added to both streams."""
+    def feed(self, items: BothItems) -> BothItems:
+        """Take the items that were added to both streams; return the plaintext, by direction."""
         return self._step(items, is_last=False)
 
-    def close(self, *, gives_up: bool = False) -> TlsEvents:
-        """End the session; records that still wait are given up.
+    def close(self, *, gives_up: bool = False) -> BothItems:
+        """End the session, as :meth:`feed`; records that still wait are given up.
 
         With ``gives_up``, more of the connection may come; a gap in both directions stands for it.
         """
         return self._step(([], []), is_last=True, gives_up=gives_up)
 
-    def _step(
-        self,
-        items: tuple[list[StreamItem], list[StreamItem]],
-        *,
-        is_last: bool,
-        gives_up: bool = False,
-    ) -> TlsEvents:
+    def _step(self, items: BothItems, *, is_last: bool, gives_up: bool = False) -> BothItems:
         if self._log.version != self._log_version:
             self._log_version = self._log.version
             for direction in self._directions:
@@ -137,8 +112,4 @@ class TlsSession:
             latest = max(first.latest, second.latest)
             for direction in self._directions:
                 direction.end_stream(latest, gives_up=gives_up)
-        alerts = sorted(
-            [alert for direction in self._directions for alert in direction.take_alerts()],
-            key=lambda alert: (alert.time_ns, alert.packet),
-        )
-        return TlsEvents((first.take_plaintext(), second.take_plaintext()), alerts)
+        return first.take_plaintext(), second.take_plaintext()

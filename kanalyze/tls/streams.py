@@ -567,8 +567,8 @@ class _Connection:
         if is_last:
             steps.append(self.session.close())
         for direction in (0, 1):
-            for events in steps:
-                self._plaintext[direction].extend(events.items[direction])
+            for plaintext in steps:
+                self._plaintext[direction].extend(plaintext[direction])
 
     def decrypt_buffered(self) -> None:
         """Feed all buffered items to a new session."""
@@ -620,7 +620,7 @@ class _Connection:
     def drop(self) -> BothItems:
         """Return the end of the plaintext, with gaps for everything that follows."""
         assert self.session is not None
-        items = self.session.close(gives_up=True).items
+        items = self.session.close(gives_up=True)
         self.note_facts()
         self.session, self._fed = None, False
         return items

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import random
 from tempfile import TemporaryFile
+from typing import TypeAlias
 
-from kanalyze.anonymization.rewriting import PieceWriter, stream_at
-from kanalyze.anonymization.streams import StreamPieces, StreamPlaces, StreamRanges
+from kanalyze.anonymization.rewriting import OneWayStream, PieceWriter, stream_at
+from kanalyze.anonymization.streams import StreamPieces, StreamRanges, places_of, streams_at
 from kanalyze.model.tcp import Endpoint, TcpConnection
+
+Found: TypeAlias = dict[bytes, list[OneWayStream]]
 
 
 def read(pieces: StreamPieces, stream: int, offset: int, length: int) -> bytes | None:
@@ -88,22 +91,21 @@ CLIENT, BROKER = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
 PORTS = (50000).to_bytes(2) + (9092).to_bytes(2)
 
 
-def place(found: StreamPlaces, ends: bytes, sequence: int, packet: int) -> tuple[int, int] | None:
-    streams = found.streams.get(ends)
+def place(found: Found, ends: bytes, sequence: int, packet: int) -> tuple[int, int] | None:
+    streams = found.get(ends)
     if streams is None:
         return None
     stream = stream_at(streams, packet)
     return stream.number, stream.offset_of(sequence)
 
 
-def places(*connections: tuple[int, int, int]) -> StreamPlaces:
-    found = StreamPlaces()
+def places(*connections: tuple[int, int, int]) -> Found:
+    found = []
     for serial, first_packet, sequence in connections:
         tcp = TcpConnection(serial, ENDS, serial, 0, 0, 0, first_packet)
         tcp.first_sequence = [sequence, 77]
-        found.add(tcp)
-    found.sort()
-    return found
+        found += places_of(tcp)
+    return streams_at([found])
 
 
 def test_a_stream_offset_is_found_by_addresses_and_sequence_number() -> None:

@@ -35,7 +35,6 @@ def test_comments_are_bounded_in_number():
         assert description.takes_comments is (number < MAX_COMMENTS)
         description.add_comment("x", "packet", number, "c")
     assert len(description.comments) == MAX_COMMENTS
-    assert description.omitted == 5
 
 
 def test_the_size_of_all_texts_is_bounded():
@@ -47,7 +46,6 @@ def test_the_size_of_all_texts_is_bounded():
         description.add_names(f"10.0.{number // 256}.{number % 256}", (text,))
     kept = len(description.comments) + len(description.interfaces) + len(description.names)
     assert kept * MAX_TEXT_BYTES <= MAX_TEXTS_BYTES < (kept + 50) * MAX_TEXT_BYTES
-    assert description.omitted == 9000 - kept
 
 
 def test_the_number_of_entries_without_text_is_bounded_too():
@@ -74,7 +72,6 @@ def test_secrets_are_bounded_together_and_repeated_ones_kept_once():
         description.add_secrets(0, block)
     size = sum(len(each.data) for each in description.decryption_secrets)
     assert MAX_SECRETS_BYTES - (2 << 20) < size <= MAX_SECRETS_BYTES
-    assert description.omitted == 40 - len(description.decryption_secrets)
     description.add_secrets(1, memoryview(bytes(MAX_SECRETS_BYTES)))
     assert sum(len(each.data) for each in description.decryption_secrets) == size
 
@@ -180,12 +177,11 @@ def test_secrets_are_read_before_the_packets_that_need_them():
         assert len(reader.description.decryption_secrets) == 1
 
 
-def test_cut_secrets_are_left_out_and_counted():
+def test_cut_secrets_are_left_out():
     b = Blocks()
     data = b.section() + b.block(10, b"\0\0\0\0") + b.block(10, b.pack("II", 1, 9) + b"12345678")
     _, reader = read(data)
     assert reader.description.decryption_secrets == []
-    assert reader.description.omitted == 2
     assert reader.anomalies == []
 
 

@@ -29,8 +29,7 @@ from tests.support.streams import TIME_NS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kanalyze.model.streams import StreamItem
-    from kanalyze.tls.session import TlsEvents
+    from kanalyze.model.streams import BothItems, StreamItem
 
 NO_ENCRYPT_THEN_MAC = 1 << 19
 """OpenSSL's SSL_OP_NO_ENCRYPT_THEN_MAC."""
@@ -297,6 +296,6 @@ def read_items(
     return Read(session, found)
 
 
-def _add(found: tuple[list[StreamItem], list[StreamItem]], events: TlsEvents) -> None:
+def _add(found: BothItems, plaintext: BothItems) -> None:
     for side in (0, 1):
-        found[side].extend(events.items[side])
+        found[side].extend(plaintext[side])

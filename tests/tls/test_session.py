@@ -268,7 +268,7 @@ def test_a_late_capture_of_tls_1_3_is_decrypted_by_trying_keys_of_the_log(step: 
     log = log_with(others + one.keys + others)
     read = read_items(items_of(late(one)), log, from_start=(False, False), step=step)
     assert read.session.facts.decryption is Decryption.DECRYPTED
-    assert read.session.client_index == CLIENT
+    assert read.session.facts.client_index == CLIENT
     for side in (CLIENT, SERVER):
         assert one.said[side].endswith(read.plaintext(side))
         assert len(read.plaintext(side)) >= 20_000

@@ -139,8 +139,8 @@ def feed_all(session: TlsSession, parts: list[Sent]) -> bytes:
     """Read a conversation; return the plaintext of the client."""
     found = b""
     for side, item in items_of(parts):
-        events = session.feed(([item], []) if side == 0 else ([], [item]))
-        found += b"".join(bytes_of(each) for each in events.items[0])
+        plaintext = session.feed(([item], []) if side == 0 else ([], [item]))
+        found += b"".join(bytes_of(each) for each in plaintext[0])
     return found
 
 

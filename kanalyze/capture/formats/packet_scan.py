@@ -96,11 +96,6 @@ class ColumnMaker:
         count: number of packets since the last :meth:`take`.
     """
 
-    __slots__ = (
-        *("count", "_room", "_time_ns", "_offset", "_captured", "_wire", "_link_type"),
-        *("_times", "_offsets", "_captureds", "_wires", "_link_types"),
-    )
-
     def __init__(self) -> None:
         self.count = self._room = 0
         self._time_ns, self._offset, self._captured, self._wire = (array("q") for _ in range(4))
@@ -165,11 +160,6 @@ class PcapRecords:
     Attributes:
         header_bytes: size of a record's header.
     """
-
-    __slots__ = (
-        *("header_bytes", "_is_big_endian", "_captured_at", "_wire_at", "_ns_per_unit"),
-        *("_link_type", "_most_captured"),
-    )
 
     def __init__(
         self,
@@ -275,20 +265,6 @@ class PcapngBlocks:
         size: size in the header of the block there.
         packets: number of packets so far, in all sections.
     """
-
-    __slots__ = (
-        *(
-            "stop",
-            "kind",
-            "size",
-            "packets",
-            "_metadata",
-            "_is_big_endian",
-            "_clocks",
-            "_interfaces",
-        ),
-        *("_factors", "_limits", "_offsets", "_link_types", "_first_snap_bytes"),
-    )
 
     def __init__(self, metadata: SectionMetadata) -> None:
         """``metadata`` collects the comments and drop counts of packets."""
@@ -466,8 +442,6 @@ class PcapngBlocks:
 
 class KernelScan:
     """Reads packets of one link type, each up to a snap length."""
-
-    __slots__ = ("_is_big_endian", "_link_type", "_snap_bytes")
 
     def __init__(self, link_type: int, snap_bytes: int) -> None:
         self._link_type = link_type

@@ -69,11 +69,6 @@ class PipeCapture(ClosedAtEnd):
         return self._reader.packets if self._reader is not None else 0
 
     @property
-    def bytes_read(self) -> int:
-        """Bytes taken from the pipe so far."""
-        return self._source.bytes_read
-
-    @property
     def about(self) -> FileMetadata | None:
         """The metadata of the capture so far; None before it begins."""
         return self._reader.description if self._reader is not None else None

@@ -187,11 +187,6 @@ class LiveCapture(ClosedAtEnd):
         self._use(self._open())
 
     @property
-    def link_type(self) -> int:
-        """LINKTYPE_ value of the packets: 1 Ethernet, 101 raw IP, 276 Linux cooked, ..."""
-        return self._source.link_type
-
-    @property
     def is_promiscuous(self) -> bool:
         """True if packets for other machines are captured too."""
         return self._source.is_promiscuous

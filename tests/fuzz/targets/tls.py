@@ -62,9 +62,9 @@ def read_tls(data: bytes) -> None:
     for side, item in items_of(turns, data[:4]):
         both: tuple[list[StreamItem], list[StreamItem]] = ([], [])
         both[side].append(item)
-        _check(session.feed(both).items, ends, contents)
+        _check(session.feed(both), ends, contents)
         holds(session.buffered_bytes < _MAX_BUFFERED_BYTES, "more bytes buffered than allowed")
-    _check(session.close().items, ends, contents)
+    _check(session.close(), ends, contents)
     sent = sum(len(turn.data) for turn in turns if not turn.is_lost)
     counts = session.facts.counts
     holds(sum(each.bytes for each in counts) <= sent, "more bytes in records than were sent")
