@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.wire import WireApi, WirePartition, WireRecords
 
-__all__ = ["OtherWire", "other_wire", "other_wires"]
-
 
 class OtherWire(Protocol):
     """What rows, records and decoded messages are made of, for exchanges of one wire."""

@@ -15,19 +15,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "MAX_UNSIGNED_VARINT",
-    "Malformed",
-    "MissingBytes",
-    "Truncated",
-    "WireApi",
-    "WireError",
-    "WirePartition",
-    "WireRecords",
-    "read_unsigned_varint",
-    "skip_tags",
-]
-
 
 class WireError(ValueError):
     """Bytes that cannot be read as what they should be."""

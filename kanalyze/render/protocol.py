@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.texts import escape
 from kanalyze.decoding.values import api_key_name
-from kanalyze.kafka.schema.catalog import RELEASES, Catalog, Kind
+from kanalyze.kafka.schema.api_table import RELEASES
 from kanalyze.kafka.schema.error_codes import is_retriable
 from kanalyze.kafka.schema.error_table import ERRORS
 from kanalyze.kafka.schema.schema_ast import MAX_VERSION
@@ -23,7 +23,7 @@ from kanalyze.render.units import MISSING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.kafka.schema.catalog import Api
+    from kanalyze.kafka.schema.catalog import Api, Catalog, Kind
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
 __all__ = [

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kanalyze.kafka.schema.catalog import RELEASES, Catalog
+from kanalyze.kafka.schema.api_table import RELEASES
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.schema.error_table import ERRORS
 from kanalyze.render.protocol import (
     api_facts,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec import opcodes as op
-from kanalyze.kafka.codec.compiler import Program
 from kanalyze.kafka.codec.machine import Programs
-from kanalyze.kafka.codec.values import KINDS, BodyDecoder, Shape
+from kanalyze.kafka.codec.values import KINDS, BodyDecoder, Program, Shape
 from tests.support.sources import frame_in_pieces
 
 if TYPE_CHECKING:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import BodyDecoder
     from kanalyze.kafka.framing.frame import Frame
 
-__all__ = ["Ranges", "byte_ranges_read", "byte_ranges_read_so_far"]
-
 _HEAD_BYTES = 2048
 """Always kept: the frame's header, and the fields before its body's first array."""
 _NARROW_BYTES = 192

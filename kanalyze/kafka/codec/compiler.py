@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Kind
     from kanalyze.kafka.schema.schema_ast import MessageSpec
 
-__all__ = [
-    "UNKNOWN_TAGS",
-    "Decoders",
-    "Projection",
-    "Selection",
-    "compile_decoder",
-    "program_of",
-    "select",
-    "write_program",
-]
-
 Selection: TypeAlias = dict[str, "Selection"]
 """The selected fields of a struct by name; the value of a field that is no struct is empty."""
 

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import BodyDecoder
     from kanalyze.kafka.schema.schema_ast import MessageSpec
 
-__all__ = [
-    "MemberAssignment",
-    "Subscription",
-    "TopicPartitions",
-    "parse_assignment",
-    "parse_subscription",
-]
-
 _VERSION = Struct(">h")
 _NO_GENERATION = -1
 _BUILT_IN = Catalog()

@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import MessageSpec
 
-__all__ = [
-    "LEFT_OVER",
-    "NOT_ALL_THERE",
-    "UNKNOWN_API",
-    "json_path",
-    "locate_failure",
-    "unknown_version",
-    "with_probable_error",
-]
-
 LEFT_OVER: Final = "bytes after the message"
 NOT_ALL_THERE: Final = "the capture does not hold all its bytes"
 UNKNOWN_API: Final = "no definition has this API"

@@ -18,16 +18,6 @@ from kanalyze.kafka.wire import Malformed, Truncated, WireError
 if TYPE_CHECKING:
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
-__all__ = [
-    "Failure",
-    "Interpreter",
-    "Trace",
-    "TraceNode",
-    "first_records",
-    "read_message",
-    "trace_message",
-]
-
 _NUMBERS = {
     "int8": ">b",
     "int16": ">h",

@@ -78,8 +78,6 @@ MAX_NOTES = 65536
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Machine", "Programs", "Status", "Tape"]
-
 
 class Status:
     """The values of :attr:`Machine.status`."""

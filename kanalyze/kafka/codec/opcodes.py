@@ -32,42 +32,6 @@ A null value has the cell -1 in place of its length, count or marker, and no oth
 
 from __future__ import annotations
 
-__all__ = [
-    "ARRAY",
-    "COMPACT",
-    "CONTROL",
-    "ELEMENTS",
-    "END",
-    "HIDDEN_COUNT",
-    "HIDDEN_FIRST",
-    "INT8",
-    "INT16",
-    "INT32",
-    "INT64",
-    "JUMP",
-    "KEEP_UNKNOWN",
-    "LOOP",
-    "MALFORMED_RECORDS",
-    "MISSING_RECORDS",
-    "NEXT_TAG",
-    "NEXT_TAG_ADDRESS",
-    "NULLABLE",
-    "NULLS",
-    "RECORDS",
-    "RECORDS_CELLS",
-    "SKIP",
-    "TAGS",
-    "TAG_END",
-    "TEXT",
-    "TRUNCATED_RECORDS",
-    "UINT8",
-    "UINT16",
-    "UINT32",
-    "UUID",
-    "WANTED",
-    "WIDE",
-]
-
 END = 0
 NEXT_TAG = 1
 SKIP = 2

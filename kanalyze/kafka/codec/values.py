@@ -43,20 +43,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.machine import Programs
     from kanalyze.kafka.framing.frame import Frame
 
-__all__ = [
-    "KINDS",
-    "NO_UUID",
-    "SEEN_CODECS",
-    "BodyDecoder",
-    "EncodedFields",
-    "Program",
-    "Shape",
-    "TapeCursor",
-    "TapeReader",
-    "Texts",
-    "shared_tape",
-]
-
 KINDS = {
     "number": 0,
     "bool": 1,

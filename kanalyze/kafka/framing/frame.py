@@ -35,23 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.model.streams import Segments
 
-__all__ = [
-    "SKIMMED_BYTES",
-    "Frame",
-    "FramePieces",
-    "RequestHeader",
-    "ResponseHeader",
-    "SegmentSpan",
-    "frame_begun",
-    "frame_in_segment",
-    "parse_request_header",
-    "parse_response_header",
-    "plain_body",
-    "request_header_of",
-    "rest_of",
-    "spread_of",
-]
-
 
 class SegmentSpan:
     """Consecutive bytes of a stream in segments of a batch; some may not have been captured.

@@ -47,18 +47,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.framing.frame import SegmentSpan
     from kanalyze.model.streams import StreamItem
 
-__all__ = [
-    "LARGEST_FRAME_BYTES",
-    "BoundarySearch",
-    "CutFrames",
-    "FrameCutter",
-    "FrameLocator",
-    "PartialFrame",
-    "SplitPrefix",
-    "SyncLoss",
-    "completion_packet",
-]
-
 _SIZE = struct.Struct(">i").unpack_from
 _SEARCH_STEP_BYTES = 16 * 1024
 _SMALL_SEARCH_BYTES = 1024

@@ -53,19 +53,11 @@ if TYPE_CHECKING:
     class ReadRecords(Protocol):
         """Reads the records of one batch; appends what goes wrong to its argument."""
 
-        def __call__(self, problems: list[RecordProblem], /) -> Iterator[Record]: ...
+        def __call__(self, problems: list[RecordProblem], /) -> Iterator[Record]:
+            """Yield the records."""
+            ...
 
     _Unpack: TypeAlias = Callable[[bytes | memoryview, int], tuple[int, ...]]
-
-__all__ = [
-    "RecordBatch",
-    "RecordCursor",
-    "RecordSet",
-    "batch_of",
-    "message_end",
-    "read_message",
-    "schema_id",
-]
 
 # MAX_HEADERS limits the headers of one record: each becomes an object, many times as large as the
 # two bytes that a header may have on the wire.

@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 
     from kanalyze.common.decompressors import Codec, Decompressor
 
-__all__ = [
-    "CODEC_NAMES",
-    "Decompressed",
-    "checksum_of",
-    "crc32",
-    "crc32c",
-    "decompress",
-    "lz4_header_checksum",
-    "running_checksum",
-]
-
 
 def crc32(data: bytes | bytearray | memoryview, start: int, end: int) -> int:
     """Return the CRC-32 (IEEE 802.3, as in gzip) of ``data[start:end]``."""

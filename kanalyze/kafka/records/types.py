@@ -19,25 +19,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "BATCH_HEADER_BYTES",
-    "ENTRY_HEAD_BYTES",
-    "MAGIC_AT",
-    "MAX_DEPTH",
-    "MESSAGE_HEAD_BYTES",
-    "MIN_MESSAGE_SIZES",
-    "DecompressionLimits",
-    "Header",
-    "Record",
-    "RecordProblem",
-    "RecordsSummary",
-    "as_int64",
-    "batch_head_bytes",
-    "control_type",
-    "note",
-]
-
-
 MAX_DEPTH = 3
 """How deep compressed sets of messages may nest. Producers write one level, and brokers accept no
 more."""

@@ -6,8 +6,6 @@ anything: it is loaded at every start.
 
 from __future__ import annotations
 
-__all__ = ["APIS", "RELEASES", "SUPERSEDED"]
-
 RELEASES = ("3.9", "4.0", "4.1", "4.2", "4.3", "4.4", "trunk")
 """The releases whose versions a row gives."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.loader import UserDefinitions, UserMessage
     from kanalyze.kafka.schema.schema_ast import MessageSpec
 
-__all__ = ["RELEASES", "Api", "Catalog", "Kind"]
-
 Kind: TypeAlias = Literal["request", "response"]
 
 _NEVER = 1 << 16

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from kanalyze.kafka.schema.error_table import ERRORS
 
-__all__ = ["error_code", "error_name", "is_known", "is_retriable"]
-
 _UNKNOWN = "UNKNOWN_"
 
 

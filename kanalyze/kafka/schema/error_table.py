@@ -6,8 +6,6 @@ import anything: it is loaded at every start.
 
 from __future__ import annotations
 
-__all__ = ["ERRORS"]
-
 ERRORS = {
     -1: ("UNKNOWN_SERVER_ERROR", False),
     0: ("NONE", False),

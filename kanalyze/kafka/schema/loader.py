@@ -38,15 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-__all__ = [
-    "UserDefinitions",
-    "UserMessage",
-    "check_fields",
-    "load_messages",
-    "parse_default",
-    "read_definitions",
-]
-
 _INTEGERS = {
     "int8": (-(1 << 7), (1 << 7) - 1),
     "int16": (-(1 << 15), (1 << 15) - 1),

@@ -24,8 +24,6 @@ from kanalyze.kafka.schema.schema_ast import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Conflict", "overlay"]
-
 
 class Conflict(ValueError):
     """Two definitions that don't fit together; the text begins with the field's path."""

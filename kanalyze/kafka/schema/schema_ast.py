@@ -14,20 +14,6 @@ from typing import TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = [
-    "FIXED_SIZES",
-    "MAX_VERSION",
-    "NONE",
-    "PRIMITIVES",
-    "ZERO_UUID",
-    "Default",
-    "Field",
-    "Layout",
-    "MessageSpec",
-    "Struct",
-    "VersionRange",
-]
-
 MAX_VERSION = 32767
 """The largest version the wire has room for (an int16); stands for the open end of ``3+``."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.machine import Machine
     from kanalyze.kafka.framing.frame import Frame
 
-__all__ = ["BatchChecks", "BatchCounts", "checks_of", "sum_up"]
-
 _INT64 = struct.Struct(">q").unpack_from
 _UINT32 = struct.Struct(">I").unpack_from
 _MAGIC_AT = 16

@@ -40,14 +40,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.resync import RequestLocator
     from kanalyze.model.streams import StreamItem
 
-__all__ = [
-    "BothItems",
-    "KafkaConnection",
-    "LossSteps",
-    "has_loss",
-    "payload_bytes",
-]
-
 BothItems: TypeAlias = "tuple[list[StreamItem], list[StreamItem]]"
 """The items of both directions, each in stream order."""
 

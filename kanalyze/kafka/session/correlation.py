@@ -53,16 +53,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.decode_plans import MessageChecks
     from kanalyze.kafka.session.exchange import ExchangeOwner
 
-__all__ = [
-    "Correlator",
-    "EarlyResponse",
-    "EarlyResponses",
-    "LostMessages",
-    "OneWayRequests",
-    "PendingRequests",
-    "answers",
-]
-
 
 class PendingRequests:
     """Exchanges without a response by correlation id, at most ``most`` of them.

@@ -36,17 +36,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.schema.schema_ast import MessageSpec as Definition
 
-__all__ = [
-    "DecodePlan",
-    "DecodePlans",
-    "FieldSelection",
-    "MessageChecks",
-    "MessageKind",
-    "SessionFields",
-    "is_padding",
-    "response_body_at",
-]
-
 _MAX_PLANS = 4096
 """Of each kind; keys and versions of APIs come from the wire."""
 

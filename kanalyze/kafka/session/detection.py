@@ -52,22 +52,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = [
-    "BrokerSide",
-    "Decision",
-    "KafkaMatch",
-    "KafkaStart",
-    "NotKafka",
-    "ProtocolDetector",
-    "UndecidedConnection",
-    "UndecidedConnections",
-    "UndecidedStream",
-    "client_hello_direction",
-    "is_alert",
-    "is_client_hello",
-    "records_fit",
-]
-
 _CLIENT_HELLO = 1
 
 

@@ -32,21 +32,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = [
-    "PREFIX_BYTES",
-    "ConnectionCounts",
-    "ConnectionEvents",
-    "ConnectionSummary",
-    "SessionEvents",
-    "TokenRanges",
-    "UnknownTotal",
-    "exchange_anomaly",
-    "frame_anomaly",
-    "incomplete_frame_anomaly",
-    "shed",
-    "sync_loss_anomaly",
-]
-
 PREFIX_BYTES = 4
 """The size prefix of a frame: no part of a token."""
 _NONE = -1

@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 NO_ID = 1 << 40
 """In place of a correlation id, which has 32 bits."""
 
-__all__ = [
-    "BodyStates",
-    "Exchange",
-    "ExchangeOwner",
-    "Message",
-    "Peers",
-    "exchange_of",
-    "message_of",
-]
-
 
 class BodyStates(Protocol):
     """Saves and loads decoded bodies as plain values."""

@@ -64,13 +64,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.resync import RequestLocator
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = [
-    "PENDING_BYTES",
-    "ExchangeBuilder",
-    "SlowPath",
-    "SyncLosses",
-]
-
 _MAX_TIMES = 64
 """How many losses of a direction are remembered; beyond it, the first two become one."""
 

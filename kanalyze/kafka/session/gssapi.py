@@ -5,8 +5,6 @@ In: the first bytes of a token. Out: whether it is one.
 
 from __future__ import annotations
 
-__all__ = ["looks_like_gssapi", "names_mechanism"]
-
 _APPLICATION_0 = 0x60
 _OBJECT_IDENTIFIER = 0x06
 _LONGEST_OID_BYTES = 32

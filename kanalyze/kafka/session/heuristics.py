@@ -35,22 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.replay_buffer import ReplayBuffer
 
-__all__ = [
-    "LONGEST_CLIENT_ID_BYTES",
-    "SHORTEST_NAME",
-    "RequestHead",
-    "carries_records",
-    "has_answer",
-    "has_control",
-    "highest_plausible_version",
-    "is_answered_first",
-    "is_likely",
-    "is_plausible_client_id",
-    "is_plausible_version",
-    "names_client",
-    "read_head",
-]
-
 _NEWER_VERSIONS = 8
 """How many versions beyond the tables a request may have."""
 _LONGEST_CLIENT_ID = 1024

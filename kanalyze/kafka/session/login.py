@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.kafka.session.resync import RequestLocator
 
-__all__ = [
-    "ClientFrameKind",
-    "Login",
-    "RawLogin",
-    "describe_unreadable",
-    "principal_of",
-]
-
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 _LONGEST_NAME_BYTES = 1024
 _MAX_TOKENS = 16

@@ -84,15 +84,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.events import ConnectionEvents
     from kanalyze.kafka.session.exchange import Exchange, Message
 
-__all__ = [
-    "RECORD_APIS",
-    "DecodedBody",
-    "FailureDetails",
-    "KeepsBytes",
-    "MessageBodies",
-    "MessageReader",
-]
-
 _LARGEST_EXPLAINED_BYTES = 16 * 1024
 _EXPLAINED_BYTES = 1 << 20
 """How many bytes of malformed messages the interpreter reads in all, at 5 us a byte. A capture may

@@ -19,8 +19,6 @@ from kanalyze.model.streams import Chunk, Gap, Segments
 if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
 
-__all__ = ["HEAD_BYTES", "MAX_BUFFERED_BYTES", "ReplayBuffer"]
-
 MAX_BUFFERED_BYTES = 256 * 1024
 """Limit for one direction, with the memory of its columns; beyond it the oldest bytes are
 dropped."""

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.resync import RequestLocator
     from kanalyze.kafka.v07.resync import Verdict
 
-__all__ = ["FirstBytes", "FirstBytesReader", "RequestScanner", "ScanState", "Wire"]
-
 _INT16 = struct.Struct(">h").unpack_from
 _INT32 = struct.Struct(">i").unpack_from
 _CONTROLLED_SHUTDOWN = 7

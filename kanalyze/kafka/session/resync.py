@@ -63,15 +63,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.message_reader import MessageReader
     from kanalyze.model.streams import StreamItem, StreamUpdate
 
-__all__ = [
-    "MAX_UNCONFIRMED_BYTES",
-    "RequestCandidates",
-    "RequestLocator",
-    "ResponseLocator",
-    "may_begin_tls",
-    "responses",
-]
-
 _LONGEST_CLIENT_ID_BYTES = LONGEST_CLIENT_ID_BYTES
 
 

@@ -18,8 +18,6 @@ from kanalyze.model.tls import looks_like_record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PROTOCOLS", "describe_size", "guess_protocol"]
-
 _INT32 = struct.Struct(">i").unpack_from
 _MIN_ZEROS = 8
 _MIN_BYTES = 4

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["TRANSITIONS", "StreamEvent", "StreamState", "after"]
-
 
 class StreamState(IntEnum):
     """What the next complete frame of a direction may be."""

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamUpdate
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = ["ConnectionTracker", "KafkaConnections", "KnownServers", "OpenKafkaConnection"]
-
 _MAX_SERVERS = 4096
 
 

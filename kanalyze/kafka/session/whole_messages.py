@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Message
     from kanalyze.model.streams import Segments
 
-__all__ = ["WholeMessages", "acks_at", "has_checked_batches"]
-
 _LONGEST_VARINT_BYTES = 5
 
 

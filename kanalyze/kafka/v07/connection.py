@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.v07.messages import Response07
     from kanalyze.model.streams import StreamItem
 
-__all__ = ["WIRE", "ExchangeBuilder07", "Kafka07Connection"]
-
 WIRE = "kafka-0.7"
 _MAX_PENDING = 10_000
 _SIMILAR_APIS = (0, 1, 1, 0, 2)

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.v07.messages import FetchPart07, MessageSet07, Part07, Response07
 
-__all__ = ["api", "api_keys", "partitions", "records_fields", "records_in", "trace"]
-
 _PRODUCE, _FETCH, _LIST_OFFSETS = 0, 1, 2
 _LIKE = {
     RequestType.PRODUCE: _PRODUCE,

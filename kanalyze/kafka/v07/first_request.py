@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kanalyze.kafka.v07.resync import Verdict
 
-__all__ = ["LAST_TYPE", "verdict_07"]
-
 _INT16 = Struct(">h").unpack_from
 LAST_TYPE = 4
 """The highest type of a request, in place of the API key of later versions."""

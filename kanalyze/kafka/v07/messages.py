@@ -43,29 +43,6 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.kafka.records.batches import RecordBatch
 
-__all__ = [
-    "CODEC_NAMES_07",
-    "COUNTING_LIMITS",
-    "ERROR_NAMES_07",
-    "FetchPart07",
-    "InsideCounter",
-    "MessageSet07",
-    "MessageSet07Records",
-    "OffsetsPart07",
-    "Part07",
-    "Request07",
-    "RequestType",
-    "Response07",
-    "error_name_07",
-    "fits_request",
-    "may_fit",
-    "parse_messages",
-    "parse_request",
-    "parse_response",
-    "response_from_state",
-    "response_state",
-]
-
 CODEC_NAMES_07 = ("none", "gzip", "snappy", "unknown")
 """By the low two bits of a message's attributes."""
 COUNTING_LIMITS = DecompressionLimits(most_ratio=256, free_bytes=1 << 18)

@@ -29,8 +29,6 @@ from kanalyze.kafka.wire import WireError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Request07Locator", "Response07Locator", "is_sound_request"]
-
 Verdict: TypeAlias = Literal["yes", "perhaps", "no"]
 
 _SIZE = struct.Struct(">i").unpack_from

@@ -15,7 +15,7 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.kafka.codec.compiler import Program
+    from kanalyze.kafka.codec.values import Program
 
 __all__ = ["CATALOG", "DECODERS", "EXTRACTORS", "TABLE", "decoders_made_before"]
 

@@ -27,8 +27,9 @@ def constants_of(name: str) -> dict[str, int]:
 
 def test_opcodes_and_flags_are_those_of_c() -> None:
     compiled = constants_of(machine.__name__)
-    for name in opcodes.__all__:
-        assert compiled[name] == getattr(opcodes, name), name
+    numbers = {name: value for name, value in vars(opcodes).items() if name.isupper()}
+    assert numbers == {name: compiled[name] for name in numbers}
+    assert len(numbers) > 30
 
 
 def test_every_constant_of_c_is_the_same_in_python() -> None:

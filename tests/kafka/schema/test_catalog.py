@@ -12,7 +12,8 @@ import pytest
 from kanalyze.errors import DefinitionError, UsageError
 from kanalyze.kafka.codec.compiler import Decoders, Projection
 from kanalyze.kafka.schema import loader
-from kanalyze.kafka.schema.catalog import RELEASES, Catalog
+from kanalyze.kafka.schema.api_table import RELEASES
+from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.schema.loader import read_definitions
 from kanalyze.kafka.schema.schema_ast import NONE, VersionRange
 from tests.support.definitions import built_in, field, folder, message, next_fetch, vendor_folder
