@@ -419,7 +419,7 @@ def _latency(read: _ReportReader, item: Mapping[str, Any]) -> dict[str, int | No
 
 def _line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
     requests = read.number(item, "requests") or 0
-    amounts = {name: read.number(item, name) for name in _AMOUNTS}
+    amounts: dict[str, Any] = {name: read.number(item, name) for name in _AMOUNTS}
     return SideLine(requests, requests, _latency(read, item), **amounts)
 
 
