@@ -109,7 +109,8 @@ def test_a_table_is_filled_if_the_query_names_it(
 
 
 def test_strings_and_comments_of_a_query_name_no_tables() -> None:
-    assert not words_of("SELECT 'groups' FROM requests -- metadata\n") & {"groups", "metadata"}
+    sql = "SELECT 'groups' /* changes\n */ FROM requests -- metadata\n"
+    assert not words_of(sql) & {"groups", "metadata", "changes"}
     assert {"groups", "metadata"} <= words_of("FROM groups, main.METADATA")
 
 

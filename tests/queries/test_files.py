@@ -67,6 +67,8 @@ def test_decimals_are_seen() -> None:
         ("DESCRIBE flows", {"flows"}),
         ("SUMMARIZE flows;", {"flows"}),
         ("SELECT 'FROM lag' FROM requests -- FROM flows", set()),
+        ("SELECT 1 FROM requests /* before\nFROM flows, -- */", set()),
+        ("SELECT '/*' FROM/**/flows -- */", {"flows"}),
         ("SELECT lag\nFROM requests\nORDER BY lag", set()),
     ],
 )

@@ -53,6 +53,8 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 STATUSES = ("errors", "unanswered", "throttled", "unread")
 OF_READ = ("errors", "throttled")
 """The statuses that are known only of responses that were read."""
+_AMOUNTS = (*STATUSES, "request_bytes", "response_bytes")
+"""What both rows and a report count of a line."""
 
 LineKey: TypeAlias = "tuple[str, str, str | None]"
 """The line of a comparison: ``api``, ``client``, ``topic`` or ``broker``; the API; the name."""
@@ -72,15 +74,15 @@ class SideLine(NamedTuple):
     requests: int
     due: int
     """Number of requests that a response is due to."""
-    errors: int | None
-    unanswered: int | None
-    throttled: int | None
-    waited: int | None
-    request_bytes: int | None
-    response_bytes: int | None
     latency_ns: dict[str, int | None]
     """``count``, ``p50``, ``p90`` and ``p99`` in ns, of requests that did not wait on purpose."""
-    unread: int | None
+    errors: int | None = None
+    unanswered: int | None = None
+    throttled: int | None = None
+    waited: int | None = None
+    request_bytes: int | None = None
+    response_bytes: int | None = None
+    unread: int | None = None
     """Number of responses that were not read; None in a report that does not count them."""
     by_slice: dict[str, Numbers] | None = None
     """Numbers of ``due`` and of each status, by slice; None if there are no rows."""
@@ -252,16 +254,10 @@ def _side_line(
     return SideLine(
         line["requests"],
         line["due"],
-        line["errors"],
-        line["unanswered"],
-        line["throttled"],
-        line["waited"],
-        line["request_bytes"],
-        line["response_bytes"],
         _quantiles(latencies),
-        line["unread"],
-        by_slice,
-        latencies,
+        **{name: line[name] for name in (*_AMOUNTS, "waited")},
+        by_slice=by_slice,
+        latencies=latencies,
     )
 
 
@@ -421,18 +417,8 @@ def _latency(read: _ReportReader, item: Mapping[str, Any]) -> dict[str, int | No
 
 def _line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
     requests = read.number(item, "requests") or 0
-    return SideLine(
-        requests,
-        requests,
-        read.number(item, "errors"),
-        read.number(item, "unanswered"),
-        read.number(item, "throttled"),
-        None,
-        read.number(item, "request_bytes"),
-        read.number(item, "response_bytes"),
-        _latency(read, item),
-        read.number(item, "unread"),
-    )
+    amounts: dict[str, Any] = {name: read.number(item, name) for name in _AMOUNTS}
+    return SideLine(requests, requests, _latency(read, item), **amounts)
 
 
 def _api_line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
@@ -448,7 +434,7 @@ def _api_line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
 def _latency_line(read: _ReportReader, item: Mapping[str, Any]) -> SideLine:
     latency = _latency(read, item)
     count = latency["count"] or 0
-    return SideLine(count, count, None, None, None, None, None, None, latency, None)
+    return SideLine(count, count, latency)
 
 
 def _span_ns(

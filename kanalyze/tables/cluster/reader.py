@@ -92,6 +92,8 @@ _TOPIC = attrgetter("topic")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 _Body: TypeAlias = "dict[str, Any] | None"
+_Reader: TypeAlias = "Callable[[int, int, _Body, _Body], list[Any]]"
+"""Returns the facts of an exchange by its API's key and version and its bodies."""
 _NamedT = TypeVar("_NamedT", GroupEvent, AssignedPartition, PartitionOffset, MetadataEntry)
 """Values that may name a topic."""
 
@@ -125,19 +127,16 @@ def fields_of(
     Names of other tables are ignored. Without ``commits``, ``groups`` has no
     lines of commits.
     """
-    fields = {
-        **_FIELDS,
-        _GROUPS: _group_fields(commits=commits),
-        CLIENT_METRICS: _PUSH_FIELDS,
-    }
+    fields = _paths(commits=commits)
     return more_fields([fields[table] for table in sorted(fields.keys() & {*tables})])
 
 
-def _group_fields(*, commits: bool) -> FieldPaths:
-    """Return the fields of the APIs that ``groups`` has lines of."""
-    if commits:
-        return GROUP_FIELDS
-    return {key: paths for key, paths in GROUP_FIELDS.items() if key not in COMMIT_APIS}
+def _paths(*, commits: bool) -> dict[str, FieldPaths]:
+    """Return the fields to decode of the APIs that each table has lines of."""
+    events = {
+        api: paths for api, paths in GROUP_FIELDS.items() if commits or api not in COMMIT_APIS
+    }
+    return {**_FIELDS, _GROUPS: events, CLIENT_METRICS: _PUSH_FIELDS}
 
 
 def push_reader() -> Callable[[_Body, _Body], list[ClientMetric]]:
@@ -164,15 +163,26 @@ class ClusterReader:
     ) -> None:
         """Make one; ``extractors`` must decode the fields of :func:`fields_of`."""
         self._bodies = BodyFields(catalog, extractors)
-        self._group_apis = frozenset(_group_fields(commits=commits) if _GROUPS in tables else ())
-        self._has_metadata = _METADATA in tables
-        self._change_apis = frozenset(CHANGE_FIELDS if _CHANGES in tables else ())
-        self._read_push = push_reader() if CLIENT_METRICS in tables else None
+        readers: dict[str, _Reader] = {
+            _GROUPS: lambda key, _, *bodies: list(group_events(key, *bodies)),
+            _METADATA: metadata_entries,
+            _CHANGES: lambda key, _, *bodies: changes(key, *bodies),
+        }
+        if CLIENT_METRICS in tables:
+            read_push = push_reader()
+            readers[CLIENT_METRICS] = lambda _key, _version, *bodies: read_push(*bodies)
+        self._readers = {
+            api: (table, readers[table])
+            for table, paths in _paths(commits=commits).items()
+            if table in tables
+            for api in paths
+        }
+        """By API: the table that it has facts for, and what reads them."""
         self._answers: dict[tuple[int, int, int | None, object], list[Any]] = {}
 
     def read(self, exchanges: Iterable[Exchange], block: RowBlock) -> list[ClusterFacts]:
         """Return the facts in exchanges, in their order; ``block`` has their rows."""
-        if not (self._group_apis or self._has_metadata or self._change_apis or self._read_push):
+        if not self._readers:
             return []
         status = block.columns["status"]
         assert isinstance(status, Words)
@@ -182,45 +192,24 @@ class ClusterReader:
         facts: list[ClusterFacts] = []
         for row, exchange in enumerate(exchanges):
             key = exchange.key
-            if exchange.wire != "kafka":
+            if key not in self._readers or exchange.wire != "kafka":
                 continue
-            if key in self._group_apis:
-                # Most are heartbeats without an error, which have no lines.
-                if key != HEARTBEAT or status.codes[row] != fine:
-                    self._add(facts, row, _GROUPS, exchange)
-            elif key in self._change_apis:
-                self._add(facts, row, _CHANGES, exchange)
-            elif key == _PUSH_TELEMETRY:
-                if self._read_push is not None:
-                    self._add(facts, row, CLIENT_METRICS, exchange)
-            elif (
-                self._has_metadata
-                and key in METADATA_FIELDS
-                # Most exchanges are of these APIs, and only those with errors name leaders.
-                and (not hinting(key) or status.codes[row] == failed)
-            ):
-                self._add(facts, row, _METADATA, exchange)
-        return facts
-
-    def _add(self, facts: list[ClusterFacts], row: int, table: str, exchange: Exchange) -> None:
-        key = exchange.key
-        items: list[Any]
-        if key in SAID_BY_RESPONSES:
-            items = self._of_response(exchange)
-        else:
-            request = self._bodies.values(exchange.request, key, "request")
-            response = self._bodies.values(exchange.response, key, "response")
-            if table == _GROUPS:
-                items = list(group_events(key, request, response))
-            elif table == _CHANGES:
-                items = changes(key, request, response)
-            elif table == CLIENT_METRICS:
-                assert self._read_push is not None
-                items = self._read_push(request, response)
+            # Most exchanges are of these APIs: only those with errors name leaders, and heartbeats
+            # without an error have no lines.
+            if hinting(key) and status.codes[row] != failed:
+                continue
+            if key == HEARTBEAT and status.codes[row] == fine:
+                continue
+            table, read = self._readers[key]
+            if key in SAID_BY_RESPONSES:
+                items = self._of_response(exchange)
             else:
-                items = metadata_entries(key, exchange.key_version, request, response)
-        if items:
-            facts.append(ClusterFacts(row, table, items))
+                request = self._bodies.values(exchange.request, key, "request")
+                response = self._bodies.values(exchange.response, key, "response")
+                items = read(key, exchange.key_version, request, response)
+            if items:
+                facts.append(ClusterFacts(row, table, items))
+        return facts
 
     def _of_response(self, exchange: Exchange) -> list[Any]:
         """Return the facts of an exchange that depend on its response and versions alone."""

@@ -13,29 +13,19 @@ cdef class _PartitionRecords:
     cdef public object marked
 
 
-cdef class _PartitionCells:
-    cdef readonly object topic, topic_id, partition, record_bytes, base_offset, error_code
-
-
 cdef class _RequestRows:
-    cdef list _cells, _items
-    cdef object _offsets
+    cdef object offsets
+    cdef list capture, connection, connection_number, broker_ip, client_id
+    cdef list request_packet, response_packet
+    cdef list topic, topic_id, partition, record_bytes, base_offset, error_code
 
-    cpdef _RequestCells row(self, Py_ssize_t at)
-    cpdef list items(self, Py_ssize_t at)
-
-
-cdef class _RequestCells:
-    cdef tuple connection
-    cdef object broker_ip, client_id, request_packet, response_packet
-    cdef _RequestRows _rows
-    cdef Py_ssize_t _at
-
-    cdef list partitions(self)
+    @cython.locals(n=Py_ssize_t)
+    cdef dict by_name(self, Py_ssize_t at)
 
 
 cdef class _RecordsMessage:
-    cdef _RequestCells row
+    cdef _RequestRows rows
+    cdef Py_ssize_t at
     cdef Message message
     cdef str api_name
     cdef object packet
@@ -55,7 +45,7 @@ cdef class RecordReader:
     cdef dict _layouts, _topic_ids
 
     @cython.locals(part=_PartitionRecords)
-    cdef list _fields(self, Exchange exchange, _RequestCells row, RecordColumns columns)
+    cdef list _fields(self, Exchange exchange, _RequestRows rows, Py_ssize_t at, RecordColumns columns)
     @cython.locals(layout=_MessageLayout)
     cdef list _partitions(self, Exchange exchange, _RecordsMessage holder)
     cdef _PartitionRecords _part(self, _RecordsMessage holder, dict row_partitions, topic, topic_id, partition, bytes records)
@@ -72,7 +62,6 @@ cdef class RecordReader:
 
 
 cdef bint _is_metadata(_PartitionRecords part) except *
-cdef dict _by_name(list items)
-cdef _RecordsMessage _records_message(Exchange exchange, _RequestCells row)
-cdef _RecordsMessage _other_message(Exchange exchange, _RequestCells row)
+cdef _RecordsMessage _records_message(Exchange exchange, _RequestRows rows, Py_ssize_t at)
+cdef _RecordsMessage _other_message(Exchange exchange, _RequestRows rows, Py_ssize_t at)
 cdef tuple _message_cells(_RecordsMessage holder, _PartitionRecords part)

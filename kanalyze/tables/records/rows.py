@@ -88,24 +88,30 @@ class _PartitionRecords:
         self.marked: Any = None
 
 
-class _PartitionCells:
-    """The columns of a row's partition that are needed here; named as in the row."""
+class _RequestRows:
+    """The columns of a block of requests that are needed here, and those of their partitions.
 
-    def __init__(
-        self,
-        topic: str | None,
-        topic_id: str | None,
-        partition: int | None,
-        record_bytes: int | None,
-        base_offset: int | None,
-        error_code: int | None,
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = partition
-        self.record_bytes = record_bytes
-        self.base_offset = base_offset
-        self.error_code = error_code
+    Attributes:
+        offsets: where the partitions of each row begin, and where the last ones end.
+    """
+
+    def __init__(self, block: RowBlock) -> None:
+        lists = block.columns["partitions"]
+        assert isinstance(lists, Lists)
+        self.offsets = lists.offsets
+        cells = block.values(_REQUEST_COLUMNS)
+        self.capture, self.connection, self.connection_number, self.broker_ip = cells[:4]
+        self.client_id, self.request_packet, self.response_packet = cells[4:]
+        items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_PARTITION_COLUMNS)
+        self.topic, self.topic_id, self.partition, self.record_bytes = items[:4]
+        self.base_offset, self.error_code = items[4:]
+
+    def by_name(self, at: int) -> dict[Any, Any]:
+        """Return where the partitions of a row are, by the topic's id or name and the index."""
+        return {
+            (self.topic_id[n] or self.topic[n], self.partition[n]): n
+            for n in range(self.offsets[at], self.offsets[at + 1])
+        }
 
 
 _PARTITION_FIELDS = ("topic", "topic_id", "partition", "record_bytes", "base_offset", "error_code")
@@ -116,72 +122,7 @@ _PARTITION_COLUMNS = [
     for field in column.fields
     if field.name in _PARTITION_FIELDS
 ]
-"""In the order of the arguments of :class:`_PartitionCells`."""
-
-
-class _RequestRows:
-    """The columns of a block of requests that are needed here."""
-
-    def __init__(self, block: RowBlock) -> None:
-        lists = block.columns["partitions"]
-        assert isinstance(lists, Lists)
-        self._cells = block.values(_REQUEST_COLUMNS)
-        self._offsets = lists.offsets
-        self._items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_PARTITION_COLUMNS)
-
-    def row(self, at: int) -> _RequestCells:
-        """Return the needed cells of a row."""
-        cells = self._cells
-        capture, connection, number, broker_ip, client_id, request_packets, response_packets = cells
-        return _RequestCells(
-            (capture[at], connection[at], number[at]),
-            broker_ip[at],
-            client_id[at],
-            request_packets[at],
-            response_packets[at],
-            self,
-            at,
-        )
-
-    def items(self, at: int) -> list[Any]:
-        """Return the partitions of a row."""
-        topics, topic_ids, partitions, sizes, offsets, codes = self._items
-        return [
-            _PartitionCells(topics[n], topic_ids[n], partitions[n], sizes[n], offsets[n], codes[n])
-            for n in range(self._offsets[at], self._offsets[at + 1])
-        ]
-
-
-class _RequestCells:
-    """The cells of a request's row that are needed here.
-
-    Attributes:
-        connection: the cells from ``capture`` to ``connection_number``.
-    """
-
-    def __init__(
-        self,
-        connection: tuple[Any, ...],
-        broker_ip: str,
-        client_id: str | None,
-        request_packet: int | None,
-        response_packet: int | None,
-        rows: _RequestRows,
-        at: int,
-    ) -> None:
-        self.connection = connection
-        self.broker_ip = broker_ip
-        self.client_id = client_id
-        self.request_packet = request_packet
-        self.response_packet = response_packet
-        self._rows = rows
-        self._at = at
-
-    def partitions(self) -> list[Any]:
-        """Return the partitions of the row."""
-        return self._rows.items(self._at)
-
-
+"""In the order of the names."""
 _REQUEST_COLUMN_NAMES = (
     *("capture", "connection", "connection_number", "broker_ip", "client_id", "request_packet"),
     "response_packet",
@@ -191,18 +132,19 @@ _REQUEST_COLUMNS = [column for column in COLUMNS if column.name in _REQUEST_COLU
 
 
 class _RecordsMessage:
-    """A message with records, and the row that it belongs to."""
+    """A message with records, and which of the rows it belongs to."""
 
     def __init__(
         self,
-        row: _RequestCells,
+        rows: _RequestRows,
+        at: int,
         message: Message,
         api_name: str,
         packet: int | None,
         is_produce: bool,
         other: OtherWire | None,
     ) -> None:
-        self.row = row
+        self.rows, self.at = rows, at
         self.message = message
         self.api_name = api_name
         self.packet = packet
@@ -317,7 +259,7 @@ class RecordReader:
         rows = _RequestRows(block)
         columns = RecordColumns(RECORD_COLUMNS, _SHARED, show)
         for at, exchange in enumerate(exchanges):
-            for field in self._fields(exchange, rows.row(at), columns):
+            for field in self._fields(exchange, rows, at, columns):
                 while not field.add_to(columns):
                     yield columns.drain()
             if columns.is_full:
@@ -326,10 +268,10 @@ class RecordReader:
             yield columns.drain()
 
     def _fields(
-        self, exchange: Exchange, row: _RequestCells, columns: RecordColumns
+        self, exchange: Exchange, rows: _RequestRows, at: int, columns: RecordColumns
     ) -> list[RecordFieldRows]:
         """Return the records fields of an exchange; if there are none, add rows that say why."""
-        holder = _records_message(exchange, row)
+        holder = _records_message(exchange, rows, at)
         if holder is None:
             return []
         try:
@@ -375,7 +317,7 @@ class RecordReader:
                 if not records:
                     continue
                 if row_partitions is None:
-                    row_partitions = _by_name(holder.row.partitions())
+                    row_partitions = holder.rows.by_name(holder.at)
                 part = self._part(holder, row_partitions, topic, topic_id, partition, records)
                 part.marked = marked
                 parts.append(part)
@@ -391,12 +333,13 @@ class RecordReader:
         records: bytes,
     ) -> _PartitionRecords:
         id_text = self._topic_id(topic_id)
-        item = row_partitions.get((id_text or topic, partition))
-        if item is None:
+        n: Any = row_partitions.get((id_text or topic, partition))
+        if n is None:
             return _PartitionRecords(topic or None, id_text, partition, None, None, records, None)
-        assigned = item.base_offset if holder.is_produce else None
+        rows: _RequestRows = holder.rows
         return _PartitionRecords(
-            item.topic, item.topic_id, partition, item.error_code, assigned, records, None
+            *(rows.topic[n], rows.topic_id[n], partition, rows.error_code[n]),
+            *(rows.base_offset[n] if holder.is_produce else None, records, None),
         )
 
     def _make_layout(self, api_key: int, api_version: int, version: int) -> _MessageLayout:
@@ -462,7 +405,7 @@ class RecordReader:
         if holder.other is None:
             if self._produced is not None:
                 produced = self._produced.find(
-                    holder.row.broker_ip, part.topic_id, part.topic, part.partition
+                    holder.rows.broker_ip[holder.at], part.topic_id, part.topic, part.partition
                 )
             if exchange.api_key == FETCH:
                 transactions = partial(self._transactions, exchange, part)
@@ -496,11 +439,13 @@ class RecordReader:
         """Add rows for records that cannot be decoded: one per partition, if known."""
         missing = holder.message.data is None
         problem = AnomalyKind.MISSING_BYTES if missing else AnomalyKind.MALFORMED_BODY
-        items = [item for item in holder.row.partitions() if item.record_bytes]
-        for item in items:
-            code = item.error_code
+        rows: _RequestRows = holder.rows
+        places = range(rows.offsets[holder.at], rows.offsets[holder.at + 1])
+        items = [n for n in places if rows.record_bytes[n]]
+        for n in items:
             part = _PartitionRecords(
-                item.topic, item.topic_id, item.partition, code, None, b"", None
+                *(rows.topic[n], rows.topic_id[n], rows.partition[n], rows.error_code[n]),
+                *(None, b"", None),
             )
             if self._is_selected(part):
                 add_problem(columns, _message_cells(holder, part), problem.value)
@@ -532,35 +477,31 @@ def _is_metadata(part: _PartitionRecords) -> bool:
     return part.topic in METADATA_TOPICS or part.topic_id in METADATA_TOPICS
 
 
-def _by_name(items: list[Any]) -> dict[Any, Any]:
-    """Return partitions by the topic's id or name and the partition index."""
-    return {(item.topic_id or item.topic, item.partition): item for item in items}
-
-
-def _records_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
+def _records_message(exchange: Exchange, rows: _RequestRows, at: int) -> _RecordsMessage | None:
     """Return the message of an exchange that has records; None if there is none."""
     if exchange.wire != "kafka":
-        return _other_message(exchange, row)
-    if exchange.api_key == PRODUCE and exchange.request is not None:
-        return _RecordsMessage(row, exchange.request, "Produce", row.request_packet, True, None)
-    if exchange.api_key == FETCH and exchange.response is not None:
-        return _RecordsMessage(row, exchange.response, "Fetch", row.response_packet, False, None)
-    if exchange.api_key == SHARE_FETCH and exchange.response is not None:
-        packet = row.response_packet
-        return _RecordsMessage(row, exchange.response, "ShareFetch", packet, False, None)
+        return _other_message(exchange, rows, at)
+    request, response, packet = exchange.request, exchange.response, rows.response_packet[at]
+    if exchange.api_key == PRODUCE and request is not None:
+        packet = rows.request_packet[at]
+        return _RecordsMessage(rows, at, request, "Produce", packet, True, None)
+    if exchange.api_key == FETCH and response is not None:
+        return _RecordsMessage(rows, at, response, "Fetch", packet, False, None)
+    if exchange.api_key == SHARE_FETCH and response is not None:
+        return _RecordsMessage(rows, at, response, "ShareFetch", packet, False, None)
     return None
 
 
-def _other_message(exchange: Exchange, row: _RequestCells) -> _RecordsMessage | None:
+def _other_message(exchange: Exchange, rows: _RequestRows, at: int) -> _RecordsMessage | None:
     """Return the message with records for another wire, which has API keys of its own."""
     other = other_wire(exchange.wire)
     api = other.api(exchange.api_key)
-    message, packet = exchange.response, row.response_packet
+    message, packet = exchange.response, rows.response_packet[at]
     if api.is_produce:
-        message, packet = exchange.request, row.request_packet
+        message, packet = exchange.request, rows.request_packet[at]
     if message is None or not api.has_records:
         return None
-    return _RecordsMessage(row, message, api.name or "", packet, api.is_produce, other)
+    return _RecordsMessage(rows, at, message, api.name or "", packet, api.is_produce, other)
 
 
 def _other_partitions(other: OtherWire, exchange: Exchange) -> list[_PartitionRecords] | None:
@@ -578,13 +519,14 @@ def _other_partitions(other: OtherWire, exchange: Exchange) -> list[_PartitionRe
 
 def _message_cells(holder: _RecordsMessage, part: _PartitionRecords) -> _Cells:
     """Return the cells from ``capture`` to ``error_code``."""
-    row = holder.row
+    rows: _RequestRows = holder.rows
+    at = holder.at
     return (
-        *row.connection,
+        *(rows.capture[at], rows.connection[at], rows.connection_number[at]),
         holder.packet,
         known_time(holder.message.start_ns),
         holder.api_name,
-        row.client_id,
+        rows.client_id[at],
         part.topic,
         part.topic_id,
         part.partition,
