@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kanalyze.batch.archive.blocks import TOLD_SCHEMA, load_report, told_batch
+from kanalyze.batch.archive.blocks import load_report
 from kanalyze.batch.archive.planning import ReadSummary, RebuildSummary, read_in_tasks
 from kanalyze.batch.archive.row_sink import anomalies_of_packets
 from kanalyze.batch.archive.table_files import (
@@ -35,9 +35,9 @@ from kanalyze.spec.rows.anomalies import ANOMALY_COLUMNS
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.batch.archive.blocks import BlockGroup, CaptureReport
+    from kanalyze.batch.archive.blocks import BlockGroup, CaptureReport, Told
     from kanalyze.batch.archive.row_sink import PacketAnomalies
     from kanalyze.batch.archive.table_files import WrittenFile
     from kanalyze.batch.archive.tasks import Job, RebuildBuckets
@@ -50,12 +50,15 @@ __all__ = ["CapturesRead", "Rebuilt", "SavedState", "saved_states"]
 _FILES_A_TASK: Final = 16
 """Files with anomalies that one task rewrites."""
 _STATES_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])
+_ANOMALIES_SCHEMA: Final = pa.schema(
+    [("capture", pa.string()), ("part", pa.int64()), ("data", pa.binary())]
+)
 _BLOBS: Final[dict[str, Any]] = {
     "use_dictionary": False,
     "write_statistics": False,
     "compression": "none",
 }
-"""States are compressed, may have hundreds of MB each, and are never compared."""
+"""The data is compressed, may have hundreds of MB each, and is never compared."""
 
 
 class SavedState(NamedTuple):
@@ -114,8 +117,8 @@ class CapturesRead:
 
         def read(groups: Sequence[Sequence[tuple[int, Split]]]) -> list[CaptureReport]:
             results = engine.run(_read_task, [(job, parts) for parts in groups])
-            self._groups += [group for result in results for group in result.groups]
-            self._anomalies += [result.anomalies for result in results if result.anomalies]
+            self._groups += [group for result in results for group in result.listed]
+            self._anomalies += [result.data.name for result in results if result.data]
             return [report for result in results for report in result.reports]
 
         leaves_out = job.plan.leave_out_unreadable
@@ -175,54 +178,70 @@ class CapturesRead:
             _anomalies_task, [(job, read.packets_before, names) for names in names_at_once]
         )
         written = [*some.finish(), *(file for files in packet_anomalies for file in files)]
-        written += [file for result in results for file in result.files]
+        written += [file for result in results for file in result.listed]
         files = with_small_merged(
             written,
             lambda groups: engine.run(merge_files, [(job.staging, group) for group in groups]),
         )
-        states = [result.states for result in results if result.states is not None]
+        states = [result.data for result in results if result.data is not None]
         return Rebuilt(summary, files, states)
 
 
-class _ReadResult(NamedTuple):
-    """The result of a task that reads captures."""
-
-    reports: list[CaptureReport]
-    groups: list[BlockGroup]
-    anomalies: str | None
-    """The file with anomalies of packets; None if there are none."""
-
-
-class _RebuildResult(NamedTuple):
-    """The result of a task that rebuilds buckets."""
+class _Result(NamedTuple):
+    """The result of a task."""
 
     reports: list[Any]
-    files: list[WrittenFile]
-    states: FileEntry | None
+    listed: list[Any]
+    """The groups of blocks, or the files with rows, that the task wrote."""
+    data: FileEntry | None
+    """The file with anomalies of packets, or with states; None if there are none."""
 
 
 # -- tasks ----------------------------------------------------------------------------------------
 
 
-def _read_task(job: Job, parts: Sequence[tuple[int, Split]]) -> _ReadResult:
+def _read_task(job: Job, parts: Sequence[tuple[int, Split]]) -> _Result:
     """Read captures; write anomalies to a new file."""
-    reports: list[CaptureReport] = []
-    groups: list[BlockGroup] = []
     assert job.block_folder is not None, "the engine has a folder"
-    folder, name, writer = SharedFolder(job.block_folder), f"{uuid.uuid4().hex}.anomalies", None
+    return _kept(read_splits(job, parts), job.block_folder, _ANOMALIES_SCHEMA)
+
+
+def _rebuild_task(
+    rebuild: RebuildBuckets,
+    names: Mapping[bytes, str],
+    buckets: Sequence[tuple[int, SavedState | None]],
+    states_location: str,
+) -> _Result:
+    """Rebuild buckets; write their states to a new file. Rows are in staged files already."""
+    saved = ((bucket, state and state.read()) for bucket, state in buckets)
+    return _kept(rebuild(names, saved), states_location, _STATES_SCHEMA)
+
+
+def _kept(all_told: Iterable[Told], location: str, schema: pa.Schema) -> _Result:
+    """Return what is told, but write anomalies and states to a new file."""
+    reports: list[Any] = []
+    listed: list[Any] = []
+    folder, name = SharedFolder(location), f"{uuid.uuid4().hex}.parquet"
     with ExitStack() as stack:
-        for told in read_splits(job, parts):
+        stream = writer = None
+        for told in all_told:
             if told.kind == "report":
                 reports.append(load_report(told.data))
-            elif told.kind == "groups":
-                groups.extend(load_report(told.data))
+            elif told.kind in ("groups", "files"):
+                listed.extend(load_report(told.data))
             else:
                 if writer is None:
                     stream = stack.enter_context(folder.new_file(name))
-                    writer = stack.enter_context(pa.ipc.new_stream(stream, TOLD_SCHEMA))
+                    writer = pq.ParquetWriter(stream, schema, **_BLOBS)
+                values = {"bucket": told.number, "part": told.number, **told._asdict()}
+                columns = arrays_of(([values[column]] for column in schema.names), schema)
                 with folder.errors():
-                    writer.write_batch(told_batch(told))
-    return _ReadResult(reports, groups, name if writer is not None else None)
+                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+        if stream is None or writer is None:
+            return _Result(reports, listed, None)
+        with folder.errors():
+            writer.close()
+            return _Result(reports, listed, FileEntry(name, int(stream.tell())))
 
 
 def _anomalies_task(
@@ -240,39 +259,7 @@ def _anomalies_task(
 
 
 def _packet_anomalies(folder: SharedFolder, name: str) -> Iterator[PacketAnomalies]:
-    with folder.open_file(name) as file, folder.errors(), pa.ipc.open_stream(file) as batches:
-        for batch in batches:
-            _, data, part, capture = batch.columns
-            yield capture[0].as_py(), part[0].as_py(), data[0].as_py()
-
-
-def _rebuild_task(
-    rebuild: RebuildBuckets,
-    names: Mapping[bytes, str],
-    buckets: Sequence[tuple[int, SavedState | None]],
-    states_location: str,
-) -> _RebuildResult:
-    """Rebuild buckets; write their states to a new file. Rows are in staged files already."""
-    reports: list[Any] = []
-    files: list[WrittenFile] = []
-    folder, name, writer = SharedFolder(states_location), f"{uuid.uuid4().hex}.parquet", None
-    saved = ((bucket, state and state.read()) for bucket, state in buckets)
-    stream: Any = None
-    with ExitStack() as stack:
-        for told in rebuild(names, saved):
-            if told.kind == "report":
-                reports.append(load_report(told.data))
-            elif told.kind == "files":
-                files.extend(load_report(told.data))
-            else:
-                if writer is None:
-                    stream = stack.enter_context(folder.new_file(name))
-                    writer = pq.ParquetWriter(stream, _STATES_SCHEMA, **_BLOBS)
-                columns = arrays_of(([told.number], [told.data]), _STATES_SCHEMA)
-                with folder.errors():
-                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_STATES_SCHEMA))
-        if writer is None:
-            return _RebuildResult(reports, files, None)
-        with folder.errors():
-            writer.close()
-            return _RebuildResult(reports, files, FileEntry(name, int(stream.tell())))
+    with folder.open_file(name) as file, folder.errors():
+        for batch in pq.ParquetFile(file).iter_batches(1):
+            capture, part, data = (column[0].as_py() for column in batch.columns)
+            yield capture, part, data

@@ -230,9 +230,7 @@ class _BatchRun:
         previous = self.run.previous
         if previous is None or previous.is_finished:
             return None
-        begun = {
-            name_in_rows(file.path) for file in self.run.files if file.identity in self.run.begun
-        }
+        begun = self._taken_before
         seen = [capture for capture in read.seen if capture.capture not in begun]
         index = stretch_of_late(previous.history, seen)
         if index is None:
@@ -277,9 +275,8 @@ class _BatchRun:
     @property
     def _taken_before(self) -> dict[str, int]:
         """How many packets of captures the step before took, by their names in rows."""
-        begun = self.run.begun
-        files = (file for file in self.run.files if file.identity in begun)
-        return {name_in_rows(file.path): begun[file.identity] for file in files}
+        begun, files = self.run.begun, self.run.by_name.items()
+        return {name: begun[file.identity] for name, file in files if file.identity in begun}
 
     def _warn_unreadable(self, summary: ReadSummary) -> None:
         unreadable = list(summary.unreadable.values())
@@ -342,9 +339,8 @@ class _BatchRun:
         if self.run.changed:
             quality.count_anomaly(AnomalyKind.CAPTURE_UNREADABLE, count=len(self.run.changed))
         # Captures that could not be opened now are new again in the next run.
-        retryable = {
-            file.identity for file in self.run.files if name_in_rows(file.path) in read.retryable
-        }
+        by_name = self.run.by_name
+        retryable = {by_name[name].identity for name in read.retryable}
         return Checkpoint(
             run=self.run.run,
             archive=self.run.archive,
@@ -364,11 +360,8 @@ class _BatchRun:
         """Return where this step ends; None if it takes all."""
         if self.run.until_ns is None:
             return None
-        taken = {
-            file.identity: read.taken[name_in_rows(file.path)]
-            for file in self.run.files
-            if name_in_rows(file.path) in read.taken
-        }
+        by_name = self.run.by_name
+        taken = {by_name[name].identity: packets for name, packets in read.taken.items()}
         return Cut(self.run.until_ns, taken)
 
     def _history(self, read: ReadSummary) -> list[Stretch]:

@@ -15,6 +15,7 @@ import uuid
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from kanalyze.batch.archive.segment_readers import name_in_rows
 from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, OPEN_TABLES
 from kanalyze.batch.checkpoint import Checkpoint, CheckpointFolder
 from kanalyze.batch.history import run_before
@@ -198,6 +199,11 @@ class RunPlan(NamedTuple):
     """The files with rows of earlier runs."""
     until_ns: int | None = None
     """It takes the packets before this time, as later captures are left for the next run."""
+
+    @property
+    def by_name(self) -> dict[str, InputFile]:
+        """The captures to read, by their names in rows."""
+        return {name_in_rows(file.path): file for file in self.files}
 
     @property
     def cut_before(self) -> Cut | None:

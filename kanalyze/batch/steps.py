@@ -13,7 +13,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from kanalyze.batch.archive.segment_readers import name_in_rows
 from kanalyze.capture.inputs import look_at
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import CaptureError
@@ -85,7 +84,7 @@ def first_step(run: RunPlan, step_bytes: int, starts: StartTimes) -> RunPlan:
 
 def rereads_much(run: RunPlan, read: ReadSummary) -> bool:
     """Return true if the next step would read again more than half of what this one has read."""
-    goes_on = [file for file in run.files if name_in_rows(file.path) in read.taken]
+    goes_on = [file for name, file in run.by_name.items() if name in read.taken]
     return 2 * _bytes(goes_on) > _bytes(run.files)
 
 

@@ -46,7 +46,7 @@ from kanalyze.spec.rows.tables import TABLES as TABLE_SPECS
 from kanalyze.tables.columns.numpy_arrays import ints_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -69,7 +69,6 @@ __all__ = [
     "partitions_of",
     "plan_of",
     "read_partition",
-    "source_options",
 ]
 
 _Parse: TypeAlias = "Callable[[str], Any]"
@@ -107,12 +106,8 @@ class Options(NamedTuple):
     """Limit for one batch of records; None for as many as its bytes may contain."""
 
 
-def parse_options(raw_options: Mapping[str, str], tables: Mapping[str, Iterable[str]]) -> Options:
-    """Parse options.
-
-    Args:
-        raw_options: texts by name.
-        tables: the tables by name, and the options of each besides those that all tables have.
+def parse_options(raw_options: Mapping[str, str]) -> Options:
+    """Parse options as Spark has them: texts by name.
 
     Raises:
         UsageError: an option is unknown, is not one of the table's, or has an invalid value; the
@@ -124,9 +119,9 @@ def parse_options(raw_options: Mapping[str, str], tables: Mapping[str, Iterable[
             known_options = ", ".join(sorted(_NAMES.values()))
             raise UsageError(f"unknown option: {name!r}; there are {known_options}")
     table = texts.get("table", DEFAULT_TABLE).strip().lower()
-    if table not in tables:
-        raise UsageError(f"unknown table {table!r}; there are {', '.join(tables)}")
-    allowed = {name.lower() for name in (*_COMMON, *tables[table])}
+    if table not in TABLES:
+        raise UsageError(f"unknown table {table!r}; there are {', '.join(TABLES)}")
+    allowed = {name.lower() for name in (*_COMMON, *TABLES[table].options)}
     for name in texts:
         if name not in allowed:
             raise UsageError(f"option {_NAMES[name]}: table={table} has no such option")
@@ -306,14 +301,9 @@ class SourceTable(NamedTuple):
     """Columns that need ``values=true``: they have users' data."""
 
 
-def source_options(raw_options: Mapping[str, str]) -> Options:
-    """Parse options as Spark has them; raises UsageError for an invalid one."""
-    return parse_options(raw_options, {name: table.options for name, table in TABLES.items()})
-
-
 def make_plan(raw_options: Mapping[str, str]) -> ReadPlan:
     """Return the plan for options as Spark has them; otherwise as :func:`plan_of`."""
-    return plan_of(source_options(raw_options))
+    return plan_of(parse_options(raw_options))
 
 
 def plan_of(options: Options, names: Sequence[str] | None = None) -> ReadPlan:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from kanalyze.batch.engine import Past
     from kanalyze.spec.columns import Column
     from kanalyze.tables.quality import CaptureQuality
 
@@ -86,7 +85,6 @@ def report_on(
     quality: CaptureQuality,
     conditions: Mapping[str, Any] | None = None,
     options: ReportOptions | None = None,
-    past: Past | None = None,
 ) -> dict[str, Any]:
     """Return the report on tables, which must include ``requests``.
 
@@ -98,9 +96,7 @@ def report_on(
 
     columns = {name: _columns(name, frame) for name, frame in tables.items()}
     options = ReportOptions() if options is None else options
-    return report_on_rows(
-        *(columns, insert, quality, conditions, options, past), threads=driver_cores()
-    )
+    return report_on_rows(*(columns, insert, quality, conditions, options), threads=driver_cores())
 
 
 def driver_cores() -> int:

@@ -23,7 +23,6 @@ from kanalyze.batch.table_options import (
     partitions_of,
     plan_of,
     read_partition,
-    source_options,
 )
 from kanalyze.capture.inputs import FoundCapture
 from kanalyze.capture.io.stores import Stores
@@ -43,11 +42,9 @@ from tests.support.packets import pcap_file, segment, timed
 from tests.support.record_rows import record_batches
 from tests.support.spark_tables import as_on_spark
 
-SOME_TABLES = {"requests": ("api", "port", "errors", "maxMemory", "since"), "packets": ("since",)}
-
 
 def parse(**options: str):
-    return parse_options(options, SOME_TABLES)
+    return parse_options(options)
 
 
 def test_the_default_is_all_columns_of_requests():
@@ -103,7 +100,7 @@ def test_mode_quarantine_leaves_out_unreadable_captures():
     ("given", "text"),
     [
         ({"slow": "1s"}, "unknown option: 'slow'; there are anomaly, api, broker, clientId,"),
-        ({"table": "rows"}, "unknown table 'rows'; there are requests, packets"),
+        ({"table": "rows"}, "unknown table 'rows'; there are requests, records"),
         ({"table": "packets", "api": "Fetch"}, "option api: table=packets has no such option"),
         ({"errors": "maybe"}, "option errors: true or false, not 'maybe'"),
         ({"mode": "lenient"}, "option mode: failfast or quarantine, not 'lenient'"),
@@ -125,12 +122,11 @@ def test_a_bad_option_is_reported_in_one_line(given, text):
 
 
 def test_max_records_is_parsed_for_the_table_that_has_it():
-    assert parse_options({"table": "records"}, {"records": ()}).max_records is None
-    tables = {"records": ("maxRecords",)}
-    assert parse_options({"table": "records", "maxrecords": "5"}, tables).max_records == 5
+    assert parse(table="records").max_records is None
+    assert parse(table="records", maxrecords="5").max_records == 5
     for text in ("0", "x", str(2**31), "9" * 5000):
         with pytest.raises(UsageError, match="option maxRecords: not a number from 1 to"):
-            parse_options({"table": "records", "maxRecords": text}, tables)
+            parse(table="records", maxRecords=text)
 
 
 def test_checkpoints_name_filters_as_they_always_did():
@@ -151,7 +147,7 @@ def seconds(time_ns: int) -> str:
 
 def rows(*captures: str, **options: str) -> list[dict[str, Any]]:
     """The rows of all parts; plan and part are pickled, as for a task."""
-    read = source_options({"paths": json.dumps(captures), **options})
+    read = parse_options({"paths": json.dumps(captures), **options})
     plan = plan_of(read)
     parts = partitions_of(read, *captures_of(read, Stores()))
     found = []
@@ -279,7 +275,7 @@ def test_a_task_needs_no_file_but_the_captures(tmp_path):
     names.write_text(f"{topic_id_text(t.TOPIC_ID)} orders\n")
     folder = vendor_folder(tmp_path / "own")
     options = {"path": str(capture), "topicIds": str(names), "definitions": str(folder)}
-    read = source_options({**options, "api": "VendorThing,Produce"})
+    read = parse_options({**options, "api": "VendorThing,Produce"})
     packed = pickle.dumps(plan_of(read))
     names.unlink()
     shutil.rmtree(folder)
@@ -297,7 +293,7 @@ def parts(*sizes: int | None, **options: str) -> list[TablePartition]:
     captures = [
         FoundCapture(f"{index}.pcap", True, index, size) for index, size in enumerate(sizes)
     ]
-    return partitions_of(source_options({"path": "x", **options}), captures, [])
+    return partitions_of(parse_options({"path": "x", **options}), captures, [])
 
 
 @pytest.mark.parametrize(
@@ -336,7 +332,7 @@ def test_packets_are_divided_by_capture():
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_part_without_captures_has_no_rows(table):
-    read = source_options({"path": "x", "table": table})
+    read = parse_options({"path": "x", "table": table})
     plan = plan_of(read)
     (part,) = partitions_of(read, [], [])
     assert sum(map(len, read_partition(plan, part))) == 0
@@ -371,7 +367,7 @@ def test_bad_options_are_reported_before_captures_are_read(given, text):
 
 
 def found_by(**given: str):
-    return captures_of(source_options(given), Stores())
+    return captures_of(parse_options(given), Stores())
 
 
 def test_a_path_must_be_given():

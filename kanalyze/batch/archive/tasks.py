@@ -15,7 +15,6 @@ import zlib
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import starmap
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -26,6 +25,7 @@ from kanalyze.batch.archive.blocks import (
     BucketReport,
     CaptureReport,
     Told,
+    WrittenBlocks,
     dump_report,
     pack_state,
     sent_block,
@@ -63,7 +63,7 @@ from kanalyze.tables.requests.extract import Extractors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.batch.archive.blocks import BlockGroup, WrittenBlocks
+    from kanalyze.batch.archive.blocks import BlockGroup
     from kanalyze.batch.archive.partitioner import SegmentBlock
     from kanalyze.batch.archive.planning import ReadSummary
     from kanalyze.batch.archive.row_sink import BucketSink
@@ -79,8 +79,7 @@ __all__ = [
     "RebuildBuckets",
     "partition_packets",
     "read_splits",
-    "rebuild_shards",
-    "rebuild_written",
+    "rebuild_buckets",
     "rebuilding",
     "with_keys",
 ]
@@ -383,89 +382,50 @@ def rebuilding(
     Raises:
         UsageError: the blocks of reassembled segments cannot be written.
     """
-    if not job.sends:
-        return partial(rebuild_shards, job, read_summary.captures)
-    return partial(rebuild_written, job, read_summary.written_blocks(folder, groups))
+    source = read_summary.written_blocks(folder, groups) if job.sends else read_summary.captures
+    return partial(rebuild_buckets, job, source)
 
 
-def rebuild_written(
+def rebuild_buckets(
     job: Job,
-    blocks: WrittenBlocks,
+    source: WrittenBlocks | Sequence[FoundCapture],
     topic_ids: Mapping[bytes, str],
     states: Iterable[tuple[int, bytes | memoryview | None]],
 ) -> Iterator[Told]:
-    """Rebuild the connections of buckets from blocks in files; otherwise as :func:`rebuild_shards`.
+    """Rebuild the connections of buckets, one after the other; tell their rows, then reports.
 
-    Raises:
-        UsageError, BlockError: blocks cannot be read.
-        StateError, BlockError: a saved state cannot be loaded.
-    """
-
-    def segments(bucket: int, locations: str | None) -> BlockReader:
-        return BlockReader(blocks.of_bucket(bucket), locations)
-
-    yield from _rebuild(job, topic_ids, starmap(partial(_source, segments), states))
-
-
-def rebuild_shards(
-    job: Job,
-    captures: Sequence[FoundCapture],
-    topic_ids: Mapping[bytes, str],
-    states: Iterable[tuple[int, bytes | memoryview | None]],
-) -> Iterator[Told]:
-    """Rebuild the connections of buckets; yield their rows, and after each bucket a report.
-
-    A job with a staging folder has its rows written there, and the files are yielded at the end.
+    A job with a staging folder has its rows written there, and the files are told at the end.
 
     Args:
         job: which rows.
-        captures: all that were read, in the order of their first packets.
+        source: blocks of segments in files; or all captures that were read, in the order of their
+            first packets.
         topic_ids: names of topics that other buckets have.
         states: buckets, each with its saved state, or None.
 
     Raises:
         CaptureError: a capture cannot be read any more.
+        UsageError, BlockError: blocks cannot be read.
         StateError, BlockError: a saved state cannot be loaded.
     """
     stores = Stores()
 
-    def segments(bucket: int, locations: str | None) -> ShardReader:
+    def segments(bucket: int, locations: str | None) -> BlockReader | ShardReader:
+        if isinstance(source, WrittenBlocks):
+            return BlockReader(source.of_bucket(bucket), locations)
         shard = Shard(bucket, job.buckets)
-        return ShardReader(captures, shard, stores, locations, job.folder, job.taken_before)
+        return ShardReader(source, shard, stores, locations, job.folder, job.taken_before)
 
-    yield from _rebuild(job, topic_ids, starmap(partial(_source, segments), states))
-
-
-class _BucketSource(NamedTuple):
-    """The segments of a bucket, and the state of its connections if there is one."""
-
-    bucket: int
-    segments: BlockReader | ShardReader
-    saved_state: bytes | None
-
-
-def _source(
-    segments: Callable[[int, str | None], BlockReader | ShardReader],
-    bucket: int,
-    state: bytes | memoryview | None,
-) -> _BucketSource:
-    """Return the source of a bucket; ``segments`` opens it, given where earlier packets are."""
-    locations, saved_state = (None, None) if state is None else unpack_state(bytes(state))
-    return _BucketSource(bucket, segments(bucket, locations), saved_state)
-
-
-def _rebuild(
-    job: Job, topic_ids: Mapping[bytes, str], sources: Iterable[_BucketSource]
-) -> Iterator[Told]:
-    """Rebuild the connections of buckets, one after the other."""
     with nullcontext() if job.staging is None else TableFiles(job.staging) as files:
         with collecting_rarely():
-            for bucket, source, saved_state in sources:
+            for bucket, state in states:
+                locations, saved = (None, None) if state is None else unpack_state(bytes(state))
+                of_bucket = segments(bucket, locations)
                 if job.plan.table == "requests":
                     sink = job.sink(bucket, files)
-                    yield from _requests(job, bucket, source, saved_state, topic_ids, sink)
+                    yield from _requests(job, bucket, of_bucket, saved, topic_ids, sink)
                 else:
-                    yield from _other_rows(job, bucket, source, topic_ids)
+                    yield from _other_rows(job, bucket, of_bucket, topic_ids)
         if files is not None:
             yield Told("files", dump_report(files.finish()))
 

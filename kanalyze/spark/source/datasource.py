@@ -22,10 +22,10 @@ from kanalyze.batch.read_plan import TablePartition
 from kanalyze.batch.table_options import (
     captures_of,
     make_plan,
+    parse_options,
     partitions_of,
     plan_of,
     read_partition,
-    source_options,
 )
 from kanalyze.capture.io.stores import Stores
 from kanalyze.errors import UsageError
@@ -97,7 +97,7 @@ class KanalyzeDataSource(DataSource):
 
         Raises KanalyzeError.
         """
-        return CaptureSourceReader(source_options(self.options), schema)
+        return CaptureSourceReader(parse_options(self.options), schema)
 
 
 def _plan(options: Options, schema: StructType) -> ReadPlan:

@@ -13,7 +13,7 @@ import pytest
 from kanalyze.batch.archive.blocks import from_arrow_stream
 from kanalyze.batch.archive.planning import ReadSummary
 from kanalyze.batch.archive.table_files import OPEN_CONNECTIONS
-from kanalyze.batch.archive.tasks import rebuild_shards
+from kanalyze.batch.archive.tasks import rebuild_buckets
 from kanalyze.errors import CaptureError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.model.anomalies import AnomalyKind
@@ -318,7 +318,7 @@ def test_packets_appended_between_the_two_reads_are_ignored(tmp_path: Path) -> N
 
     rebuilt_rows = [
         row
-        for told in rebuild_shards(job, captures, {}, [(0, None)])
+        for told in rebuild_buckets(job, captures, {}, [(0, None)])
         if told.kind == "requests"
         for sent in from_arrow_stream(told.data)
         for row in rows_of(sent)
@@ -336,7 +336,7 @@ def test_a_capture_that_shrank_between_the_two_reads_is_an_error(tmp_path: Path)
     first.write_bytes(first.read_bytes()[:-1])
 
     with pytest.raises(CaptureError, match="changed while it was read: run again"):
-        list(rebuild_shards(job, captures, {}, [(0, None)]))
+        list(rebuild_buckets(job, captures, {}, [(0, None)]))
 
 
 LABELS = [label for label, step in TRANSFORMATIONS.items() if step.stage is not Stage.FILES]
