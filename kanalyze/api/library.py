@@ -310,9 +310,7 @@ def requests(*captures: Captures, **options: Unpack[RequestOptions]) -> Rows[Row
         UsageError: an argument is invalid; the text begins with its name.
     """
     given = read_options("requests", RequestOptions, options)
-    make = _maker_of_rows(_arguments(captures, given))
-    names = _name_columns("requests", given)
-    return Rows(make, methodcaller("batches"), COLUMNS, names, RowBlock.rows)
+    return _rows("requests", captures, given, methodcaller("batches"), COLUMNS, RowBlock.rows)
 
 
 def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
@@ -740,15 +738,8 @@ def _cluster_rows(
         f"{table.capitalize()}Row", [column.name for column in columns]
     )
     given = read_options(table, RequestOptions, options)
-    make = _maker_of_rows(_arguments(captures, given))
-    names = _name_columns(table, given)
-    return Rows(
-        make,
-        methodcaller("line_blocks", table),
-        columns,
-        names,
-        methodcaller("rows", row_type, columns),
-    )
+    found, as_objects = methodcaller("line_blocks", table), methodcaller("rows", row_type, columns)
+    return _rows(table, captures, given, found, columns, as_objects)
 
 
 def decode(*captures: Captures, **options: Unpack[MessageOptions]) -> Results[dict[str, Any]]:
@@ -800,9 +791,8 @@ def connections(*captures: Captures, **options: Unpack[ConnectionOptions]) -> Ro
         UsageError: see :func:`requests`.
     """
     given = read_options("connections", ConnectionOptions, options)
-    make = _maker_of_rows(_arguments(captures, given))
-    names = _name_columns("connections", given)
-    return Rows(make, methodcaller("connection_batches"), CONNECTION_COLUMNS, names)
+    found = methodcaller("connection_batches")
+    return _rows("connections", captures, given, found, CONNECTION_COLUMNS)
 
 
 def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[AnomalyRow]:
@@ -822,17 +812,27 @@ def anomalies(*captures: Captures, **options: Unpack[AnomalyOptions]) -> Rows[An
     from kanalyze.tables.anomalies import parse_kinds
 
     given = read_options("anomalies", AnomalyOptions, options)
-    arguments = _arguments(captures, given)
     kinds = parsed("kind", parse_kinds, given.get("kind", ()))
 
-    def rows(analysis: _AnyAnalysis) -> Iterator[list[AnomalyRow]]:
+    def found(analysis: _AnyAnalysis) -> Iterator[list[AnomalyRow]]:
         for batch in analysis.anomaly_batches():
-            selected = [row for row in batch if row.kind in kinds] if kinds else batch
-            if selected:
+            if selected := [row for row in batch if not kinds or row.kind in kinds]:
                 yield selected
 
-    names = _name_columns("anomalies", given)
-    return Rows(_maker_of_rows(arguments), rows, ANOMALY_COLUMNS, names)
+    return _rows("anomalies", captures, given, found, ANOMALY_COLUMNS)
+
+
+def _rows(
+    table: str,
+    captures: tuple[Captures, ...],
+    given: Mapping[str, Any],
+    found: Callable[[Any], Iterator[Any]],
+    columns: tuple[Column, ...],
+    as_objects: Callable[[RowBlock], list[Any]] | None = None,
+) -> Rows[Any]:
+    """Return the rows of a table of captures or saved files; for the others see :class:`Rows`."""
+    make = _maker_of_rows(_arguments(captures, given))
+    return Rows(make, found, columns, _name_columns(table, given), as_objects)
 
 
 def _arguments(captures: tuple[Captures, ...], given: Mapping[str, Any]) -> dict[str, Any]:

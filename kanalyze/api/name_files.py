@@ -218,12 +218,7 @@ def _full_name(about: Mapping[str, Any]) -> str | None:
 def _label(about: Mapping[str, Any], names: Iterable[str]) -> str | None:
     """Return the first of these labels that the metadata of an item has."""
     labels = _part(about, "labels")
-    for name in names:
-        if name in labels:
-            text = _text(labels, name)
-            if text is not None:
-                return text
-    return None
+    return next(filter(None, (_text(labels, name) for name in names)), None)
 
 
 def _part(item: Mapping[str, Any], name: str) -> Mapping[str, Any]:

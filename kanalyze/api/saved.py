@@ -250,14 +250,11 @@ class SavedAnalysis(RowSource):
         for block in self._blocks(table, columns):
             ids = block.columns[REQUEST_ID]
             assert isinstance(ids, Ints)
-            matches = [
-                (row, bisect_left(selected_ids, number)) for row, number in enumerate(ids.values)
-            ]
-            matches = [
-                (row, index)
-                for row, index in matches
-                if index < len(selected_ids) and selected_ids[index] == ids.values[row]
-            ]
+            matches = []
+            for row, number in enumerate(ids.values):
+                index = bisect_left(selected_ids, number)
+                if index < len(selected_ids) and selected_ids[index] == number:
+                    matches.append((row, index))
             if matches:
                 lines = block.take([row for row, _ in matches])
                 numbers = Ints(array("q", [index + 1 for _, index in matches]), None)

@@ -237,15 +237,13 @@ def _named(columns: Iterable[Column], names: Container[str] | None) -> tuple[Col
 
     A column of Unix times keeps its column of timestamps only if that is among the names too.
     """
+    if names is None:
+        return tuple(columns)
     return tuple(
-        column._replace(is_time=column.is_time and _is_named(time_name(column.name), names))
+        column._replace(is_time=column.is_time and time_name(column.name) in names)
         for column in columns
-        if _is_named(column.name, names)
+        if column.name in names
     )
-
-
-def _is_named(name: str, names: Container[str] | None) -> bool:
-    return names is None or name in names
 
 
 SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")

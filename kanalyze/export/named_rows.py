@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.spec.columns import columns_of
 from kanalyze.spec.rows.names import NAME_COLUMNS, Names
-from kanalyze.spec.rows.requests import Row
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
@@ -33,22 +32,26 @@ class NamedSink:
 
     def write(self, rows: Sequence[AnyRow], /) -> None:
         """Write rows in this order."""
-        if rows:
-            row_type: Any = type(rows[0])
-            self._write(RowBlock.of_rows(rows, _columns_of(row_type)), row_type)
+        if not rows:
+            return
+        row_type: Any = type(rows[0])
+        columns = _columns_of(row_type)
+        if not self._as_objects:
+            self.write_block(RowBlock.of_rows(rows, columns))
+            return
+        needed = [column for column in columns if column.name in self._names.needed]
+        named = self._names.named(RowBlock.of_rows(rows, needed)).values(NAME_COLUMNS)
+        make = _with_names(row_type)._make
+        lines = zip(rows, zip(*named, strict=True), strict=True)
+        self._sink.write([make((*row, *names)) for row, names in lines])
 
     def write_block(self, block: RowBlock, /) -> None:
         """Write the rows of a block like ``write``."""
-        for piece in block.pieces() if self._as_objects else (block,):
-            self._write(piece, Row)
-
-    def _write(self, block: RowBlock, row_type: Any) -> None:
-        named = self._names.named(block)
         if self._as_objects:
-            columns = (*_columns_of(row_type), *NAME_COLUMNS)
-            self._sink.write(named.rows(_with_names(row_type), columns))
+            for piece in block.pieces():
+                self.write(piece.rows())
         else:
-            self._sink.write_block(named)
+            self._sink.write_block(self._names.named(block))
 
 
 _columns_of = cache(columns_of)

@@ -97,15 +97,8 @@ class PerfettoWriter(FileWriter):
     def _slice(
         self, name: str, begin_ns: int, end_ns: int, track: dict[str, int]
     ) -> dict[str, Any]:
-        us = (end_ns - begin_ns) / _NS_PER_US
-        return {
-            "ph": "X",
-            "name": name,
-            "cat": "kafka",
-            "ts": self._us(begin_ns),
-            "dur": us,
-            **track,
-        }
+        us = {"ts": self._us(begin_ns), "dur": (end_ns - begin_ns) / _NS_PER_US}
+        return {"ph": "X", "name": name, "cat": "kafka", **us, **track}
 
     def _us(self, time_ns: int) -> float:
         assert self._zero_ns is not None
@@ -117,36 +110,27 @@ class _Threads:
 
     def __init__(self) -> None:
         self._pids: dict[tuple[str, int], int] = {}
-        self._ends: dict[int, list[int]] = {}
-        """By process: the end in ns of the last slice of each thread."""
-        self._named: set[tuple[int, int]] = set()
+        self._ends: dict[int, dict[int, int]] = {}
+        """By process and thread: the end in ns of the last slice."""
 
     def assign(self, row: Row, begin_ns: int, end_ns: int) -> tuple[int, int, list[dict[str, Any]]]:
         """Return process and thread of a request, and events that name new ones."""
         events = []
-        key = row.connection, row.connection_number
-        pid = self._pids.get(key)
-        if pid is None:
-            pid = self._pids[key] = len(self._pids) + 1
+        pid = self._pids.setdefault((row.connection, row.connection_number), len(self._pids) + 1)
+        if pid not in self._ends:
             client = "" if row.client_id is None else f"{row.client_id} "
             events.append(_name("process_name", pid, 0, f"{client}{row.connection}"))
-        tid = self._thread(pid, row, begin_ns, end_ns)
-        if (pid, tid) not in self._named:
-            self._named.add((pid, tid))
-            text = "without the other side" if tid == _ONE_SIDED else f"in flight {tid}"
+        ends = self._ends.setdefault(pid, {})
+        tid, text = _ONE_SIDED, "without the other side"
+        if row.request_start_ns is not None and row.response_start_ns is not None:
+            in_flight = [tid for tid in ends if tid != _ONE_SIDED]
+            free = (tid for tid in in_flight if ends[tid] <= begin_ns)
+            tid = next(free, len(in_flight) + 1)
+            text = f"in flight {tid}"
+        if tid not in ends:
             events.append(_name("thread_name", pid, tid, text))
+        ends[tid] = end_ns
         return pid, tid, events
-
-    def _thread(self, pid: int, row: Row, begin_ns: int, end_ns: int) -> int:
-        if row.request_start_ns is None or row.response_start_ns is None:
-            return _ONE_SIDED
-        ends = self._ends.setdefault(pid, [])
-        for index, last_ns in enumerate(ends):
-            if last_ns <= begin_ns:
-                ends[index] = end_ns
-                return index + 1
-        ends.append(end_ns)
-        return len(ends)
 
 
 def _name(kind: str, pid: int, tid: int, text: str) -> dict[str, Any]:

@@ -166,7 +166,21 @@ _NEEDS_QUOTES = '[",\r\n]'
 _BEHIND_SEMICOLON = rf"""(;[ '"\\]*)([{_FORMULA_SIGNS}])"""
 
 
-class CsvWriter(FileWriter):
+class _LinesWriter(FileWriter):
+    """Writes rows as lines of text."""
+
+    _cells: list[tuple[str, Callable[[Any], Cells]]]
+    """Columns of blocks, and what makes the cells of each."""
+    _lines: LineWriter
+
+    def write_block(self, block: RowBlock) -> None:
+        """Write the rows of a block like ``write``."""
+        for piece in block.pieces():
+            cells = [cells_of(piece.columns[name]) for name, cells_of in self._cells]
+            self._lines.write(self.output.file, len(piece), cells)
+
+
+class CsvWriter(_LinesWriter):
     """Writes rows as CSV. The header line is written even if there are no rows."""
 
     def __init__(
@@ -181,12 +195,6 @@ class CsvWriter(FileWriter):
         self._lines = LineWriter([b"", *[b","] * (len(self._columns) - 1)], b"\r\n")
         header = ",".join(_cell(column.name) for column in columns)
         self.output.file.write(f"{header}\r\n".encode())
-
-    def write_block(self, block: RowBlock) -> None:
-        """Write the rows of a block like ``write``."""
-        for piece in block.pieces():
-            cells = [cells_of(piece.columns[name]) for name, cells_of in self._cells]
-            self._lines.write(self.output.file, len(piece), cells)
 
 
 def csv_text(text: str) -> str:
@@ -227,18 +235,12 @@ def _cell(text: str) -> str:
     )
 
 
-class JsonLinesWriter(FileWriter):
+class JsonLinesWriter(_LinesWriter):
     """Writes rows as JSON Lines."""
 
     def __init__(
         self, destination: str, columns: Sequence[Column] = COLUMNS, *, private: bool = False
     ) -> None:
         super().__init__(destination, columns, private=private)
-        self._texts = [(column.source or column.name, JsonTexts(column)) for column in columns]
+        self._cells = [(column.source or column.name, JsonTexts(column).of) for column in columns]
         self._lines = json_lines([column.name for column in columns], b"\n")
-
-    def write_block(self, block: RowBlock) -> None:
-        """Write the rows of a block like ``write``."""
-        for piece in block.pieces():
-            cells = [texts.of(piece.columns[name]) for name, texts in self._texts]
-            self._lines.write(self.output.file, len(piece), cells)

@@ -34,6 +34,8 @@ class NameColumns:
         """Store the names; ``time`` is the column with the time at which a row's names hold."""
         self._names = names
         self._time = time
+        self.needed = "connection", time
+        """The columns that names are found by."""
         self._facts: dict[BrokerFact, None] = {}
         self._ends: dict[str, _Ends] = {}
         """By connection; no more than are in one block, besides those of the block before."""
