@@ -5,10 +5,10 @@ same findings in the order of a story: causes by the worst that they led to, eac
 behind it.
 
 A line ``caused by NAME: CONCERNS`` in the comment of a query says that a finding of the kind
-``NAME`` explains one of this kind if it began before, and if both have the same concerns (none: the
-time is enough; ``machine`` is the address of the broker, whatever the port, or else of the client).
-With ``if CONCERN = VALUE`` behind it, that is so for findings of this kind with such a concern. A
-finding has one cause, the most severe.
+``NAME`` explains one of this kind if it began before, or was there for most of its time, and if
+both have the same concerns (none: the time is enough; ``machine`` is the address of the broker,
+whatever the port, or else of the client). With ``if CONCERN = VALUE`` behind it, that is so for
+findings of this kind with such a concern. A finding has one cause, the most severe.
 """
 
 from __future__ import annotations
@@ -138,7 +138,13 @@ def _explains(cause: _Finding, effect: _Finding, rule: CauseRule) -> bool:
     if rule.only is not None and _concern(effect, rule.only[0]) != rule.only[1]:
         return False
     is_in_time = began_ns - _BEFORE_NS <= effect_ns <= ended_ns + _AFTER_NS
-    return is_in_time and all(_are_same(cause, effect, name) for name in rule.same)
+    # One request that was slow by chance may come long before the others.
+    effect_ended_ns = effect.last_time_ns or effect_ns
+    shared_ns = min(ended_ns, effect_ended_ns) - max(began_ns, effect_ns)
+    is_mostly_meanwhile = 2 * shared_ns > effect_ended_ns - effect_ns
+    return (is_in_time or is_mostly_meanwhile) and all(
+        _are_same(cause, effect, name) for name in rule.same
+    )
 
 
 def _are_same(cause: _Finding, effect: _Finding, concern: str) -> bool:

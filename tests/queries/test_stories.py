@@ -154,3 +154,15 @@ def test_a_standstill_explains_its_other_ports_and_writes_that_wait_for_its_copi
         assert (story(stood, waits)[1] == ("unanswered", 1)) is is_effect, (api_name, broker)
     anywhere = found("unanswered", 101, 104, api_name="Fetch")
     assert story(found("broker_stood_still", 100, 106), anywhere)[1] == ("unanswered", None)
+
+
+def test_what_one_request_began_long_before_its_cause_is_of_the_story() -> None:
+    slow = found("slow_broker", 100, 140, broker="b:9096")
+    narrow = found("narrow_link", 115, 141, broker="b:9092")
+    assert story(slow, narrow) == [("narrow_link", None), ("slow_broker", 1)]
+
+
+def test_what_was_there_for_long_before_its_cause_is_a_story_of_its_own() -> None:
+    slow = found("slow_broker", 100, 160, broker="b:9096")
+    narrow = found("narrow_link", 150, 161, broker="b:9092")
+    assert story(slow, narrow) == [("slow_broker", None), ("narrow_link", None)]

@@ -11,9 +11,10 @@
 -- repair: See what began at that time: a backup, a reassignment, compaction, a rolling restart, other processes on the machine. On the broker: RequestQueueTimeMs (too few threads, no processor), LocalTimeMs (disk), RemoteTimeMs (followers, for acks=all), garbage collection.
 -- caused by broker_stood_still: broker
 -- caused by narrow_link: machine
+-- caused by packets_lost: machine
 -- caused by slow_broker: broker
 -- caused by slow_follower
--- only if requests: count(DISTINCT CASE WHEN coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 AND api_name IN ('Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator', 'OffsetFetch', 'ListOffsets') THEN request_start_ns // 2000000000 END) >= $least_spans
+-- only if requests: count(DISTINCT CASE WHEN coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 AND is_unheld(api_name) THEN request_start_ns // 2000000000 END) >= $least_spans
 -- parameter least_ms = 100: minimum median of a span in ms
 -- parameter least_ratio = 5: minimum ratio to the fastest fifth of the spans
 -- parameter memory_norm_ms = 250: or minimum median in ms of what is answered from memory (Metadata, ApiVersions, Heartbeat, FindCoordinator, OffsetFetch, ListOffsets)
@@ -37,10 +38,7 @@ WITH times AS (
     WHERE
         work_latency_ns IS NOT NULL
         AND request_start_ns IS NOT NULL
-        AND api_name IN (
-            'Produce', 'OffsetCommit', 'Metadata', 'ApiVersions', 'Heartbeat', 'FindCoordinator',
-            'OffsetFetch', 'ListOffsets'
-        )
+        AND is_unheld(api_name)
 ),
 spans AS (
     SELECT

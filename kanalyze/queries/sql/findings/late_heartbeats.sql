@@ -27,6 +27,7 @@ signs AS (
         -- rows: requests.request_id,
         requests.error_code,
         requests.request_start_ns,
+        requests.request_packet,
         requests.request_start_ns - max(coalesce(requests.response_start_ns, requests.request_end_ns)) OVER (
             PARTITION BY requests.group_id, requests.member_id
             ORDER BY requests.request_start_ns, requests.request_id
@@ -75,7 +76,9 @@ SELECT
     ) AS what,
     -- rows: list(request_id) AS request_ids,
     max(gap_ns / session_ms) AS weight,
-    min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns
+    -- It was silent before the request that shows it.
+    min(request_start_ns - gap_ns) AS first_time_ns,
+    max(request_start_ns) AS last_time_ns,
+    min(request_packet) AS first_packet
 FROM late
 GROUP BY group_id, client_id

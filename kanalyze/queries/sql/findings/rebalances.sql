@@ -17,7 +17,7 @@
 -- caused by broker_restarted
 -- tables: groups
 -- needs: all requests
--- only if groups: count(DISTINCT coalesce(generation_id, member_epoch)) > $least_rounds OR max(CASE WHEN event = 'sync' THEN response_end_ns END) - min(CASE WHEN event = 'join' THEN request_start_ns END) >= $longest_round_s * 1000000000
+-- only if groups: EXISTS (SELECT 1 FROM groups AS rounds GROUP BY group_id HAVING count(DISTINCT coalesce(generation_id, member_epoch)) > $least_rounds OR max(CASE WHEN event = 'sync' THEN response_end_ns END) - min(CASE WHEN event = 'join' THEN request_start_ns END) >= $longest_round_s * 1000000000) AND count(*) > 0
 -- parameter least_rounds = 3: minimum number of rounds after a group's first
 -- parameter longest_round_s = 10: or minimum seconds of a round, from its first join to its last sync
 WITH events AS (

@@ -10,6 +10,8 @@
 -- repair: Look at that broker: disk, garbage collection, request queue (RequestQueueTimeMs), its share of the leaders (kafka-leader-election.sh).
 -- see: latency_parts over_time
 -- caused by broker_stood_still: broker
+-- caused by narrow_link: machine
+-- caused by packets_lost: machine
 -- only if requests: (min(broker_port) < max(broker_port) OR min(broker_ip) < max(broker_ip)) AND max(CASE WHEN waited IS NOT TRUE THEN coalesce(CAST(broker_time_ns AS DOUBLE) + coalesce(pipeline_wait_ns, 0), latency_ns) END) >= $least_latency_ms * 1000000
 -- parameter least_ratio = 3: minimum ratio to the 99th percentile of the others
 -- parameter least_requests = 100: minimum number of requests of the API to it

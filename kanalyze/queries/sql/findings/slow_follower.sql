@@ -9,13 +9,14 @@
 -- repair: Look at that broker's machine: the disk of its log folders (iostat -x: await, util), memory for the page cache, processor (throttling of a container), garbage collection; and at its number of partitions and num.replica.fetchers.
 -- caused by broker_stood_still
 -- caused by narrow_link: machine
+-- caused by packets_lost: machine
 -- only if requests: count(*) FILTER (WHERE record_bytes > 0 AND api_name = 'Fetch' AND client_id LIKE 'broker-%') >= $least_fetches
 -- parameter least_fetches = 20: minimum number of responses with records to the follower
 -- parameter least_spans = 5: minimum number of spans of 2 s in which it is slow
 -- parameter least_share = 0.7: minimum share of the spans from the first of these to the last
--- parameter least_ms = 10: minimum median of a span's ms until its next Fetch
--- parameter least_ratio = 5: minimum ratio to the median of the other followers
--- parameter least_alone_ms = 50: minimum median in ms if there is no other follower
+-- parameter least_ms = 10: minimum ms until its next Fetch, of a third of those of a span
+-- parameter least_ratio = 20: minimum ratio to the same of the other followers
+-- parameter least_alone_ms = 50: the same minimum if there is no other follower
 WITH copied AS (
     SELECT
         request_id,
@@ -39,7 +40,8 @@ of_spans AS (
         client_ip,
         request_start_ns // 2000000000 AS span,
         count(*) AS fetches,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY until_next_ns) AS median_ns
+        -- Only one of its disks may be slow.
+        quantile_disc(until_next_ns, 0.67) AS third_ns
     FROM copied
     GROUP BY ALL
 ),
@@ -53,18 +55,18 @@ compared AS (
         own.client_ip,
         own.span,
         own.fetches,
-        own.median_ns,
-        min(others.median_ns) AS others_median_ns,
+        own.third_ns,
+        min(others.third_ns) AS others_third_ns,
         CASE
             WHEN count(others.follower) = 0 THEN $least_alone_ms * 1000000
-            ELSE greatest($least_ms * 1000000, $least_ratio * min(others.median_ns))
+            ELSE greatest($least_ms * 1000000, $least_ratio * min(others.third_ns))
         END AS limit_ns
     FROM of_spans AS own
     CROSS JOIN followers
     LEFT JOIN of_spans AS others
         ON own.span = others.span
         AND (own.follower <> others.follower OR own.client_ip <> others.client_ip)
-    GROUP BY own.follower, own.client_ip, own.span, own.fetches, own.median_ns, followers.number
+    GROUP BY own.follower, own.client_ip, own.span, own.fetches, own.third_ns, followers.number
     HAVING followers.number = 1 OR count(others.follower) > 0
 ),
 slow_spans AS (
@@ -72,7 +74,7 @@ slow_spans AS (
         *,
         row_number() OVER (PARTITION BY follower, client_ip ORDER BY span) AS place
     FROM compared
-    QUALIFY median_ns >= limit_ns
+    QUALIFY third_ns >= limit_ns
 ),
 slow AS (
     SELECT
@@ -82,8 +84,8 @@ slow AS (
         min(span) AS first_span,
         max(span) AS last_span,
         min(limit_ns) AS limit_ns,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY median_ns) AS median_ns,
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY others_median_ns) AS others_median_ns
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY third_ns) AS third_ns,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY others_third_ns) AS others_third_ns
     FROM slow_spans
     GROUP BY follower, client_ip
     HAVING
@@ -131,10 +133,10 @@ SELECT
     concat(
         count(*), ' of ', slow.fetches, ' times broker ', slow.follower, ' took more than ',
         in_ms(slow.limit_ns), ' ms from a response with records to its next Fetch, ',
-        in_ms(slow.median_ns), ' ms at the median; ',
+        in_ms(slow.third_ns), ' ms or more for a third of them; ',
         CASE
-            WHEN slow.others_median_ns IS NULL THEN 'there is no other follower to compare with'
-            ELSE concat('another follower ', in_ms(slow.others_median_ns), ' ms at that time')
+            WHEN slow.others_third_ns IS NULL THEN 'there is no other follower to compare with'
+            ELSE concat('another follower ', in_ms(slow.others_third_ns), ' ms at that time')
         END,
         CASE
             WHEN coalesce(writes.waiting, 0) = 0 THEN '; no write with acks=all in this capture waited for it'
@@ -148,7 +150,7 @@ SELECT
         END
     ) AS what,
     -- rows: list(copied.request_id) AS request_ids,
-    slow.median_ns / 1e6 AS weight,
+    slow.third_ns / 1e6 AS weight,
     min(copied.request_start_ns) AS first_time_ns,
     max(copied.request_start_ns) AS last_time_ns
 FROM slow
@@ -160,5 +162,5 @@ JOIN slow_spans
     AND copied.until_next_ns >= slow_spans.limit_ns
 LEFT JOIN writes USING (follower, client_ip)
 GROUP BY
-    copied.client_ip, slow.follower, slow.fetches, slow.limit_ns, slow.median_ns,
-    slow.others_median_ns, writes.waiting, writes.others, writes.waiting_ns, writes.others_ns
+    copied.client_ip, slow.follower, slow.fetches, slow.limit_ns, slow.third_ns,
+    slow.others_third_ns, writes.waiting, writes.others, writes.waiting_ns, writes.others_ns

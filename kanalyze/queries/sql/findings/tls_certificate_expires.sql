@@ -16,7 +16,10 @@ WITH judged AS (
             PARTITION BY sent_by, client_ip, broker_ip, broker_port, subject, issuer, not_after_ns
         )) / 8.64e13 AS days
     FROM certificates
-    WHERE not_after_ns IS NOT NULL
+    WHERE
+        not_after_ns IS NOT NULL
+        -- What has failed for that reason is told by `tls_failed`.
+        AND (tls_failure IS NULL OR not_after_ns >= start_ns)
 )
 SELECT
     client_ip,

@@ -21,6 +21,13 @@ WITH failed AS (
             ELSE tls_failure
         END AS tls_failure,
         tls_failed_by,
+        CASE
+            WHEN tls_certificate_not_after_ns < start_ns
+                THEN concat('the broker''s certificate ', tls_certificate_subject)
+            WHEN tls_client_certificate_not_after_ns < start_ns
+                THEN concat('the client''s certificate ', tls_client_certificate_subject)
+        END AS expired,
+        start_ns - least(tls_certificate_not_after_ns, tls_client_certificate_not_after_ns) AS since_ns,
         start_ns
     FROM connections
     LEFT JOIN tls_ports USING (broker_ip, broker_port)
@@ -40,7 +47,8 @@ SELECT
             WHEN 'closed' THEN ' closes before the handshake is over'
             WHEN 'encrypted' THEN ' sends an encrypted alert'
             ELSE concat(' sends the alert ', tls_failure)
-        END
+        END,
+        '; ' || max(expired) || ' expired ' || round(max(since_ns) / 8.64e13 * 10) / 10 || ' days before'
     ) AS what,
     -- rows: list(connection_key) AS connection_keys,
     count(*) AS weight,

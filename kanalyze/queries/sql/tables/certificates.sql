@@ -8,6 +8,7 @@ SELECT
     tls_certificate_subject AS subject,
     tls_certificate_issuer AS issuer,
     tls_certificate_not_after_ns AS not_after_ns,
+    tls_failure,
     start_ns,
     end_ns
 FROM connections
@@ -21,6 +22,7 @@ SELECT
     tls_client_certificate_subject AS subject,
     tls_client_certificate_issuer AS issuer,
     tls_client_certificate_not_after_ns AS not_after_ns,
+    tls_failure,
     start_ns,
     end_ns
 FROM connections
