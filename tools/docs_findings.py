@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kanalyze.queries.findings import Finding, FindingKind
+    from kanalyze.queries.finding import Finding
+    from kanalyze.queries.findings import FindingKind
 
 __all__ = ["MADE_BY_HAND", "Capture", "captures", "findings_page", "kind_pages"]
 

@@ -43,7 +43,8 @@ from tools.json_schema import SCHEMAS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kanalyze.queries.findings import Finding, FindingKind
+    from kanalyze.queries.finding import Finding
+    from kanalyze.queries.findings import FindingKind
     from kanalyze.spec.columns import Column
 
 SAMPLES = ("basics.pcap", "errors.pcapng", "waits.pcap", "snaplen.pcap", "tls.pcap")

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from kanalyze.queries.compare.sides import Side
     from kanalyze.queries.database import Database
     from kanalyze.queries.files import Query
-    from kanalyze.queries.findings import Finding, FindingKind
+    from kanalyze.queries.finding import Finding
+    from kanalyze.queries.findings import FindingKind
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.filters import FoundRows
     from kanalyze.tables.names import AddressNames

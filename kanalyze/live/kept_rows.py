@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kanalyze.live.window.snapshot import CaptureState
-    from kanalyze.queries.findings import Finding, FindingKind
+    from kanalyze.queries.finding import Finding
+    from kanalyze.queries.findings import FindingKind
     from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality

@@ -42,8 +42,9 @@ from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.conditions import promising
 from kanalyze.queries.engine import QueryError
 from kanalyze.queries.files import built_in, read_queries
+from kanalyze.queries.finding import Finding
 from kanalyze.queries.first_packets import with_first_packets
-from kanalyze.queries.stories import Cause, CauseRule, cause_rules, in_stories
+from kanalyze.queries.stories import CauseRule, cause_rules, in_stories
 from kanalyze.spec.report import SECTIONS, SECTIONS_BY_CONCERN
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMANDS_OF_ROWS",
-    "Finding",
     "FindingKind",
     "asked_for",
     "finding_kinds",
@@ -137,51 +137,6 @@ class FindingKind(NamedTuple):
     """Which findings may explain one of this kind."""
     names_rows: bool
     """Whether its query can say which rows a finding is about."""
-
-
-class Finding(NamedTuple):
-    """One thing that is wrong."""
-
-    name: str
-    """The kind: name of the query."""
-    title: str
-    severity: int
-    what: str
-    """The figures, as a sentence."""
-    weight: float
-    """Higher is worse, among findings of one kind."""
-    sure: str
-    why: str
-    repair: str
-    concerns: dict[str, Any]
-    """Whom it concerns. Keys are client_id, client_ip, broker, api_name, topic, group_id and
-    error_name; those that do not apply are missing."""
-    first_time_ns: int | None
-    last_time_ns: int | None
-    first_packet: int | None
-    command: str
-    """The kanalyze command that shows the rows."""
-    options: tuple[str, ...]
-    """The options of that command."""
-    see: tuple[str, ...] = ()
-    """Sections of the report for people that show more of it."""
-    cause: Cause | None = None
-    """The finding that explains it; None if it has no known cause."""
-    first_capture: str | None = None
-    """The capture of the first packet; None if there is none, or it is unknown."""
-    short_name: str = ""
-    """Its name for ``--finding``: its kind, and its place if there are several of the kind; empty
-    if its query does not say which rows it means."""
-    rows: tuple[Any, ...] = ()
-    """The ids of its requests, or the keys of its connections; empty if nobody asked for them."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as in the report."""
-        cause = None if self.cause is None else self.cause._asdict()
-        lists = {"options": list(self.options), "see": list(self.see)}
-        fields = {**self._asdict(), **lists, "cause": cause}
-        del fields["short_name"], fields["rows"]
-        return fields
 
 
 def findings_of(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.queries.database import Database
-    from kanalyze.queries.findings import Finding
+    from kanalyze.queries.finding import Finding
 
 __all__ = ["with_first_packets"]
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from kanalyze.queries.database import Database
-    from kanalyze.queries.findings import Finding, FindingKind
+    from kanalyze.queries.finding import Finding
+    from kanalyze.queries.findings import FindingKind
 
 __all__ = ["FindingName", "named_findings", "parse_name", "with_commands"]
 

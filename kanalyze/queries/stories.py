@@ -14,14 +14,17 @@ findings of this kind with such a concern. A finding has one cause, the most sev
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.queries.finding import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-__all__ = ["Cause", "CauseRule", "cause_rules", "in_stories"]
+    from kanalyze.queries.finding import Finding
+
+__all__ = ["CauseRule", "cause_rules", "in_stories"]
 
 _RULE = re.compile(r"^caused by (\w+)(?:: ([a-z_ ]+?))?(?: if (\w+) = (\w+))?$", re.MULTILINE)
 _BEFORE_NS = 5_000_000_000
@@ -41,34 +44,6 @@ class CauseRule(NamedTuple):
     """A concern of the effect, and its value; None if there is no such condition."""
 
 
-class Cause(NamedTuple):
-    """The finding that explains another."""
-
-    name: str
-    """Its kind."""
-    number: int
-    """Its place in the list of findings, from 1."""
-
-
-class _Finding(Protocol):
-    """What is needed of a finding; ``findings.py`` has the class."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def severity(self) -> int: ...
-    @property
-    def concerns(self) -> Mapping[str, Any]: ...
-    @property
-    def first_time_ns(self) -> int | None: ...
-    @property
-    def last_time_ns(self) -> int | None: ...
-    def _replace(self, *, cause: Cause | None) -> Self: ...
-
-
-_FindingT = TypeVar("_FindingT", bound=_Finding)
-
-
 def cause_rules(description: str) -> tuple[CauseRule, ...]:
     """Return the rules in the comment of a query."""
     return tuple(
@@ -78,8 +53,8 @@ def cause_rules(description: str) -> tuple[CauseRule, ...]:
 
 
 def in_stories(
-    findings: Sequence[_FindingT], rules: Mapping[str, Collection[CauseRule]]
-) -> list[_FindingT]:
+    findings: Sequence[Finding], rules: Mapping[str, Collection[CauseRule]]
+) -> list[Finding]:
     """Return findings in the order of their stories, each with its cause.
 
     Args:
@@ -103,7 +78,7 @@ def in_stories(
 
 
 def _causes(
-    findings: Sequence[_Finding], rules: Mapping[str, Collection[CauseRule]]
+    findings: Sequence[Finding], rules: Mapping[str, Collection[CauseRule]]
 ) -> dict[int, int]:
     """Return the place of each finding's cause, by the place of the finding."""
     places: dict[str, list[int]] = {}
@@ -131,7 +106,7 @@ def _ancestors(place: int | None, causes: Mapping[int, int]) -> Iterator[int]:
         place = causes.get(place)
 
 
-def _explains(cause: _Finding, effect: _Finding, rule: CauseRule) -> bool:
+def _explains(cause: Finding, effect: Finding, rule: CauseRule) -> bool:
     began_ns, ended_ns, effect_ns = cause.first_time_ns, cause.last_time_ns, effect.first_time_ns
     if began_ns is None or ended_ns is None or effect_ns is None:
         return False
@@ -147,12 +122,12 @@ def _explains(cause: _Finding, effect: _Finding, rule: CauseRule) -> bool:
     )
 
 
-def _are_same(cause: _Finding, effect: _Finding, concern: str) -> bool:
+def _are_same(cause: Finding, effect: Finding, concern: str) -> bool:
     value = _concern(cause, concern)
     return value is not None and value == _concern(effect, concern)
 
 
-def _concern(finding: _Finding, name: str) -> Any:
+def _concern(finding: Finding, name: str) -> Any:
     concerns = finding.concerns
     if name == "machine":
         return (
@@ -164,7 +139,7 @@ def _concern(finding: _Finding, name: str) -> Any:
 
 
 def _told(
-    findings: Sequence[_Finding], effects: Mapping[int | None, Sequence[int]], cause: int | None
+    findings: Sequence[Finding], effects: Mapping[int | None, Sequence[int]], cause: int | None
 ) -> Iterator[int]:
     """Yield the places of the effects of a cause, those of one kind together, and of theirs."""
     of_kind: dict[str, list[int]] = {}
@@ -181,7 +156,7 @@ def _told(
 
 
 def _severity(
-    findings: Sequence[_Finding], effects: Mapping[int | None, Sequence[int]], place: int
+    findings: Sequence[Finding], effects: Mapping[int | None, Sequence[int]], place: int
 ) -> int:
     """Return the severity of a finding, or of the worst that it led to."""
     led_to = [_severity(findings, effects, effect) for effect in effects.get(place, ())]

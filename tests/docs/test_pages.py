@@ -35,7 +35,7 @@ from tools.pictures import MAX_BYTES, PICTURES, terminal_svg
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kanalyze.queries.findings import Finding
+    from kanalyze.queries.finding import Finding
 
 PAGES = {str(page.relative_to(ROOT)): page for page in pages()}
 SHOWN_GUIDES = {"slow-client.md", "archive.md", "packets.md"}

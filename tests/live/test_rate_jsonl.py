@@ -11,7 +11,7 @@ from kanalyze.live.rate_jsonl import MOST, RatesWriter, rates
 from kanalyze.live.window.snapshot import LatestFindings
 from kanalyze.live.window.windows import Windows
 from kanalyze.model.tcp import Endpoint
-from kanalyze.queries.findings import Finding
+from kanalyze.queries.finding import Finding
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.names import AddressNames, NamedAddress
 from tests.live.snapshots import CAPTURE, HOSTILE, hostile, nothing, usual

@@ -14,7 +14,7 @@ import pytest
 import kanalyze
 from kanalyze.errors import UsageError
 from kanalyze.queries.files import Query, built_in
-from kanalyze.queries.findings import Finding, findings_of, kind_of_finding, unfiltered_only
+from kanalyze.queries.findings import findings_of, kind_of_finding, unfiltered_only
 from kanalyze.spec.rows.cluster import GroupEvent
 from kanalyze.spec.rows.connections import ConnectionRow
 from kanalyze.spec.rows.requests import Row
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kanalyze.queries.database import Database
+    from kanalyze.queries.finding import Finding
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.spec.rows.requests import Row

@@ -10,7 +10,7 @@ from tests.queries.test_findings import S, findings, request
 from tests.support.rows import partition
 
 if TYPE_CHECKING:
-    from kanalyze.queries.findings import Finding
+    from kanalyze.queries.finding import Finding
     from kanalyze.spec.rows.requests import Row
 
 

@@ -17,7 +17,7 @@ from kanalyze.api.tables import fill
 from kanalyze.cli.main import main
 from kanalyze.queries.database import Database
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import Finding, findings_of, kind_of_finding
+from kanalyze.queries.findings import findings_of, kind_of_finding
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
 from kanalyze.spec.rows.tables import TABLES
@@ -32,6 +32,8 @@ from tests.support.rows import partition
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from kanalyze.queries.finding import Finding
 
 ALSO_ALLOWED = {
     # The broker is away from when it was killed until it is restarted.

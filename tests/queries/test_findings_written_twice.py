@@ -14,7 +14,7 @@ from tests.support.traffic import TO_BROKER, Line, Part, produce, produce_answer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.queries.findings import Finding
+    from kanalyze.queries.finding import Finding
 
 PORT = 40000
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import Finding, kind_of_finding, told
+from kanalyze.queries.finding import Finding
+from kanalyze.queries.findings import kind_of_finding, told
 from kanalyze.queries.stories import CauseRule, cause_rules
 from tests.queries.test_findings import START_NS, S
 

@@ -16,7 +16,8 @@ from tests.support.captures import ROOT, path, truth
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from kanalyze.queries.findings import Finding, FindingKind
+    from kanalyze.queries.finding import Finding
+    from kanalyze.queries.findings import FindingKind
 
 __all__ = ["all_findings_in", "findings_in", "kinds_of", "sample_reports"]
 

@@ -18,7 +18,7 @@ from tests.support.traffic import Line
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kanalyze.queries.findings import Finding
+    from kanalyze.queries.finding import Finding
 
 __all__ = ["Timeline"]
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from kanalyze.live.window.snapshot import Snapshot
-    from kanalyze.queries.findings import Finding
+    from kanalyze.queries.finding import Finding
     from kanalyze.spec.live_view import DeclaredLiveTable
     from kanalyze.spec.report import DeclaredColumn
     from kanalyze.spec.rows.requests import Row

@@ -16,7 +16,7 @@ from kanalyze.live.view.tables import REQUESTS, TABLES, finding_text, sorted_ent
 from kanalyze.live.view.view_state import Effect, ViewState
 from kanalyze.live.window.row_measures import RowChoice
 from kanalyze.live.window.snapshot import PIPE, OpenedRows
-from kanalyze.queries.findings import Finding
+from kanalyze.queries.finding import Finding
 from kanalyze.render.findings import command_text, confidence_text
 from kanalyze.render.layout import bar_lines, cell_width, padded
 from kanalyze.render.lines import Line

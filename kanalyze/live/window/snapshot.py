@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kanalyze.live.silence import SilentBroker
     from kanalyze.model.anomalies import AnomalyKind
-    from kanalyze.queries.findings import Finding
+    from kanalyze.queries.finding import Finding
     from kanalyze.runtime.monitor import InFlight, TlsConnections
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.names import AddressNames

@@ -9,7 +9,8 @@ from kanalyze.live.window.windows import Windows
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import Finding, kind_of_finding
+from kanalyze.queries.finding import Finding
+from kanalyze.queries.findings import kind_of_finding
 from kanalyze.runtime.monitor import InFlight, InFlightRequest, TlsConnections
 from kanalyze.tables.columns.block import RowBlock
 from tests.live.snapshots import HOSTILE, hostile, nothing, usual

@@ -20,7 +20,8 @@ from kanalyze.live.view.view_state import ViewState
 from kanalyze.live.window.snapshot import LatestFindings, OpenedRows
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import built_in
-from kanalyze.queries.findings import Finding, kind_of_finding
+from kanalyze.queries.finding import Finding
+from kanalyze.queries.findings import kind_of_finding
 from kanalyze.runtime.monitor import InFlight, InFlightRequest, TlsConnections
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.names import AddressNames, NamedAddress
