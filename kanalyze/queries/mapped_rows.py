@@ -26,8 +26,8 @@ __all__ = ["MappedRows", "MappedTables"]
 _PREFIX = "mapped_"
 """How the names of tables begin by which DuckDB knows them."""
 _KEPT_BYTES = 64 << 20
-"""Up to so many bytes of rows stay in memory between queries. To read them again for each query
-takes a tenth of the time of a report."""
+"""Up to so many bytes of rows stay in memory between queries. To map them again for each query
+takes some per cent of the time of a report."""
 
 
 class MappedTables:
