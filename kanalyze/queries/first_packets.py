@@ -10,7 +10,7 @@ finding's times is looked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from kanalyze.model.tcp import Endpoint
 from kanalyze.queries.files import Query
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.queries.engine import QueryEngine
-    from kanalyze.queries.findings import Finding
 
 __all__ = ["with_first_packets"]
 
@@ -33,7 +32,26 @@ _TABLES = {"requests": "requests", "connections": "connections", "anomalies": "c
 _WHO = ("client_id", "client_ip")
 
 
-def with_first_packets(findings: Sequence[Finding], database: QueryEngine) -> list[Finding]:
+class _TimedFinding(Protocol):
+    """What is needed of a finding; ``findings.py`` has the class."""
+
+    @property
+    def concerns(self) -> Mapping[str, Any]: ...
+    @property
+    def first_time_ns(self) -> int | None: ...
+    @property
+    def last_time_ns(self) -> int | None: ...
+    @property
+    def first_packet(self) -> int | None: ...
+    @property
+    def command(self) -> str: ...
+    def _replace(self, *, first_capture: str | None, first_packet: int | None) -> Self: ...
+
+
+_TimedT = TypeVar("_TimedT", bound=_TimedFinding)
+
+
+def with_first_packets(findings: Sequence[_TimedT], database: QueryEngine) -> list[_TimedT]:
     """Return findings that say their first packet and which capture it is in.
 
     Raises QueryError if the rows cannot be read.
@@ -46,13 +64,13 @@ def with_first_packets(findings: Sequence[Finding], database: QueryEngine) -> li
     return [_placed(finding, lines.get(_begins_in(finding) or "", ())) for finding in findings]
 
 
-def _begins_in(finding: Finding) -> str | None:
+def _begins_in(finding: _TimedFinding) -> str | None:
     """Return the table of the row that a finding begins with; None if it has no time."""
     return None if finding.first_time_ns is None else _TABLES[finding.command]
 
 
 def _rows(
-    table: str, findings: Iterable[Finding], database: QueryEngine
+    table: str, findings: Iterable[_TimedFinding], database: QueryEngine
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a table in which findings may begin."""
     packet, start, end = _PLACES[table]
@@ -71,7 +89,7 @@ def _rows(
     yield from database.answer(Query("first_packets", "", "", (), sql), {})
 
 
-def _placed(finding: Finding, lines: Iterable[Mapping[str, Any]]) -> Finding:
+def _placed(finding: _TimedT, lines: Iterable[Mapping[str, Any]]) -> _TimedT:
     """Return a finding with the place of the first row that it may begin in."""
     name, value = (
         ("time_ns", finding.first_time_ns)
@@ -89,7 +107,7 @@ def _order(line: Mapping[str, Any]) -> tuple[int, str, int]:
     return line["time_ns"], line["capture"], line["packet"]
 
 
-def _concerns(finding: Finding, line: Mapping[str, Any]) -> bool:
+def _concerns(finding: _TimedFinding, line: Mapping[str, Any]) -> bool:
     """Return true if a row is of the client and the broker that a finding names, if any."""
     broker = str(Endpoint(line["broker_ip"], line["broker_port"]))
     of_row = {**{name: line[name] for name in _WHO}, "broker": broker}
