@@ -402,6 +402,14 @@ def failing(
             ),
         ),
         (
+            # Nothing else is answered: it is not only for a while.
+            failing(51, 40, 0.5),
+            (
+                "40 of 40 EndTxn requests refused, over 19.5 s; no other client has this error",
+                "CONCURRENT_TRANSACTIONS",
+            ),
+        ),
+        (
             failing(-1, 30, 0.5),
             (
                 "30 of 30 EndTxn requests refused, over 14.5 s; no other client has this error",
@@ -426,6 +434,8 @@ def test_a_client_most_of_whose_requests_fail_for_long_is_found(
         failing(48, 20, 0.4),
         failing(48, 20, good=21),
         failing(27, 40, api=HEARTBEAT),  # members that are told to join again
+        failing(51, 40, 0.5, good=20),  # a transaction that is still being ended
+        failing(46, 40, 0.5),  # what is there already is not written again
         failing(48, 20, 15),  # now and then
     ],
 )
