@@ -7,8 +7,6 @@ can be shown to users. Bad *bytes* raise nothing: they become anomalies (see
 
 from __future__ import annotations
 
-__all__ = ["CaptureError", "DefinitionError", "KanalyzeError", "UsageError", "reason_of"]
-
 
 class KanalyzeError(Exception):
     """What went wrong, in one line; the command line exits with status 2."""

@@ -164,23 +164,6 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = [
-    "Addresses",
-    "BatchBlanker",
-    "FrameWalk",
-    "MessageWriter",
-    "OneWayStream",
-    "PieceReader",
-    "PieceWriter",
-    "PlainPackets",
-    "StreamPayloads",
-    "WalkPlan",
-    "form_key",
-    "overlaps",
-    "right_checksum",
-]
-
-
 _NO_OPTION: Final = b"\x01"
 _KEPT_OPTIONS: Final = frozenset((2, 3, 4, 5, 8))
 """Segment size, window scale, selective acknowledgments, timestamps."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.name_columns import NameColumns
 
-__all__ = ["told"]
-
 _METADATA = "metadata"
 
 

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 
     _Input: TypeAlias = str | os.PathLike[str] | BinaryIO
 
-__all__ = [
-    "api_names",
-    "check_output",
-    "keeps_bytes",
-    "make_filter",
-    "read_key_logs",
-    "read_schemas",
-    "read_topic_ids",
-]
-
 _T = TypeVar("_T")
 _PIECE_BYTES: Final = 1 << 20
 _LARGEST_FILE_BYTES: Final = 256 * 1024 * 1024

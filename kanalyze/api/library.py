@@ -75,26 +75,6 @@ if TYPE_CHECKING:
 
     _AnyAnalysis: TypeAlias = Analysis | SavedAnalysis
 
-__all__ = [
-    "Results",
-    "Rows",
-    "anomalies",
-    "anonymize",
-    "changes",
-    "client_metrics",
-    "compare",
-    "connections",
-    "decode",
-    "extract",
-    "groups",
-    "metadata",
-    "records",
-    "report",
-    "requests",
-    "save",
-    "sql",
-]
-
 ItemT = TypeVar("ItemT")
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 _Batch = TypeVar("_Batch")

@@ -26,8 +26,6 @@ from kanalyze.tables.names import ALWAYS_NS, AddressNames, NamedAddress
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["read_names"]
-
 _LARGEST_FILE_BYTES = 256 << 20
 _NS_PER_S = 1_000_000_000
 _WHOLE_SECONDS = len("2026-01-31T09:30:00Z")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["Report"]
-
 
 class Report(dict[str, Any]):
     """The report that ``kanalyze report --json`` writes, without ``kanalyze_version``.

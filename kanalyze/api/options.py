@@ -58,21 +58,6 @@ if TYPE_CHECKING:
     NameFiles: TypeAlias = FileNames
     """Files with names of addresses."""
 
-__all__ = [
-    "AnomalyOptions",
-    "AnonymizeOptions",
-    "CompareOptions",
-    "ConnectionOptions",
-    "EndOptions",
-    "ExtractOptions",
-    "MessageOptions",
-    "RecordOptions",
-    "RequestOptions",
-    "captures_of",
-    "filter_of",
-    "read_options",
-]
-
 
 class EndOptions(TypedDict, total=False):
     """Options of all functions: conditions on the two ends and on times, and limits."""

@@ -38,17 +38,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.filters import FoundRows
     from kanalyze.tables.names import AddressNames
 
-__all__ = [
-    "compare_inputs",
-    "found_rows",
-    "names_of",
-    "page_of",
-    "report_in",
-    "report_on",
-    "tables_of",
-]
-
-
 _TIMES = frozenset(time_name(column.name) for column in COLUMNS if column.is_time)
 """Columns of timestamps of requests: views for users name some, no query of a report uses any."""
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.tables import TableSpec
     from kanalyze.tables.filters import BrokerAddress
 
-__all__ = ["SavedAnalysis", "SavedConditions", "header_of"]
-
 
 class SavedConditions(NamedTuple):
     """The filter of the saved rows and that of the analysis, as one."""

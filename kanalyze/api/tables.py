@@ -37,20 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.names import AddressNames
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = [
-    "SAVED_TABLES",
-    "OpenedTables",
-    "create_tables",
-    "fill",
-    "insert_quality",
-    "name_tables_of",
-    "opened_tables",
-    "save_tables",
-    "tables_for",
-    "tables_to_save",
-]
-
-
 _MAPPED_BYTES = 160 << 20
 """Up to so many bytes, of some 400,000 requests, rows are not compressed before they are queried. A
 query has up to two thirds of them in memory."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from kanalyze.batch.shared_folder import SharedFolder
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["MAX_RUNS", "ArchiveFiles", "growing_report"]
-
 MAX_ROWS: Final = 100_000
 """Up to how many requests the latest runs may have that findings are searched in together."""
 MAX_RUNS: Final = 24

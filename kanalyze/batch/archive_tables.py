@@ -18,8 +18,6 @@ from kanalyze.queries.database import Database
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["archive_database"]
-
 
 @contextmanager
 def archive_database(

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.shared_folder import FileEntry, SharedFolder
 
-__all__ = ["Checkpoint", "CheckpointFolder", "Cut"]
-
 _LOAD_ERRORS: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 _FORMAT: Final = 2
 """Must be raised if older versions would read the file wrongly. A new key need not be: they leave

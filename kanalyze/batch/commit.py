@@ -34,15 +34,6 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.shared_folder import SharedFolder
 
-__all__ = [
-    "RECORD",
-    "STAGING",
-    "Commit",
-    "Commits",
-    "archive_among",
-    "only_run",
-]
-
 STAGING: Final = ".kanalyze/staging"
 """The folder that a run writes to; readers of tables skip names that begin with a dot."""
 RECORD: Final = ".kanalyze/commit.json"

@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import FindingKind
     from kanalyze.spec.columns import Column
 
-__all__ = [
-    "Engine",
-    "InsertRows",
-    "MakePage",
-    "Past",
-    "ReportOptions",
-    "Result",
-    "check_queries",
-    "other_tables",
-    "report_on_files",
-    "report_on_rows",
-]
-
 Result = TypeVar("Result")
 MakePage: TypeAlias = "Callable[[dict[str, Any], Database], None]"
 """Makes something from a report, with an engine for queries on the same tables."""

@@ -24,18 +24,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "ALL_CONNECTIONS",
-    "CONNECTION_BITS",
-    "SeenCapture",
-    "Stretch",
-    "from_json",
-    "run_before",
-    "stretch_of_late",
-    "to_json",
-    "with_run",
-]
-
 CONNECTION_BITS: Final = 1 << 20
 ALL_CONNECTIONS: Final = (1 << CONNECTION_BITS) - 1
 _HOUR_NS: Final = 3_600_000_000_000

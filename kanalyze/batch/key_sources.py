@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.inputs import InputFile
 
-__all__ = ["KeySources", "KeyedCapture", "find_key_files", "keyed_capture", "read_keys"]
-__all__ += ["shared_keys", "with_captures"]
-
 _PIECE_BYTES: Final = 1 << 20
 _DIGEST_BYTES: Final = 16
 _HEAD_BYTES: Final = 1 << 16

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spec.columns import Column
 
-__all__ = ["PACKET_COLUMNS", "PacketRow", "packet_batches"]
-
 
 class PacketRow(NamedTuple):
     """One captured packet."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.engine import Result
 
-__all__ = ["ProcessEngine"]
-
 # What tasks import: it is there when a process starts.
 _PRELOADED: Final = ["kanalyze.batch.run"]
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["ReadPlan", "TablePartition", "table_batches"]
-
 
 def _depends_on_captures(text: str) -> bool:
     """Return true for a time of day, and for a time by the beginning or the end."""

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import Split
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
-__all__ = ["CapturesRead", "Rebuilt", "SavedState", "saved_states"]
-
 _FILES_A_TASK: Final = 16
 """Files with anomalies that one task rewrites."""
 _STATES_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("data", pa.binary())])

@@ -70,8 +70,6 @@ if TYPE_CHECKING:
     from kanalyze.batch.run_plan import InputFile, RunPlan, Settings
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
-__all__ = ["REPORT", "NoNewCapturesError", "run_batch"]
-
 REPORT: Final = "report.json"
 
 

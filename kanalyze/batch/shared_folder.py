@@ -31,8 +31,6 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FileEntry", "SharedFolder"]
-
 _PATTERN: Final = frozenset("*?[")
 _LOCAL: Final = "local"
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kanalyze.batch.commit import Commit
     from kanalyze.batch.shared_folder import SharedFolder
 
-__all__ = ["SENDS_SPANS", "CommittedSpans", "SpansNotSentError"]
-
 SENT: Final = ".kanalyze/otlp"
 """The file with the number of the run whose spans were sent last."""
 SENDS_SPANS: Final = "sends_spans"

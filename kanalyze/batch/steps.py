@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kanalyze.batch.archive.planning import ReadSummary
     from kanalyze.batch.run_plan import InputFile, RunPlan
 
-__all__ = ["BYTES_A_CORE", "StartTimes", "first_step", "rereads_much"]
-
 BYTES_A_CORE: Final = 4 << 30
 """Captures of a step for each core: a minute of work or so. A run that dies does it again."""
 _OPENED_AT_A_TIME: Final = 16

@@ -30,18 +30,6 @@ from kanalyze.spec.rows.cluster import REQUEST_ID
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = [
-    "MAX_SLOWEST_KEPT",
-    "Sums",
-    "dump_sums",
-    "insert_rows",
-    "load_sums",
-    "sums_database",
-    "sums_in",
-    "sums_of",
-    "with_connections",
-]
-
 Sums: TypeAlias = "dict[str, pa.Table]"
 """By name: the derived tables of :data:`_ADDED`, the slowest requests, and connections."""
 

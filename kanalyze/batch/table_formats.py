@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
-__all__ = ["PARQUET", "check_table_format", "publish"]
-
 PARQUET: Final = "parquet"
 _PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 

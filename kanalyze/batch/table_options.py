@@ -55,22 +55,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = [
-    "CONNECTION_OPTIONS",
-    "REQUEST_OPTIONS",
-    "TABLES",
-    "TIME_OPTIONS",
-    "Options",
-    "SourceTable",
-    "captures_of",
-    "make_plan",
-    "option_texts",
-    "parse_options",
-    "partitions_of",
-    "plan_of",
-    "read_partition",
-]
-
 _Parse: TypeAlias = "Callable[[str], Any]"
 
 DEFAULT_TABLE: Final = "requests"

@@ -35,22 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.names import AddressNames
     from kanalyze.tls.keylog import KeyLog
 
-__all__ = [
-    "LeftOutReporter",
-    "analysis_of",
-    "catalog_of",
-    "filters_of",
-    "key_log_of",
-    "names_in",
-    "opened_tables_of",
-    "query_folders",
-    "report_undecrypted",
-    "report_unnamed_topics",
-    "report_unread",
-    "rows_of",
-    "zone_named_in",
-]
-
 _CAPTURE_ONLY_OPTIONS = ("port", "topic_ids", "definitions", "keylog")
 """Options that change how packets are read."""
 _STANDARD_INPUT = "-"

@@ -30,8 +30,6 @@ if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from kanalyze.spec.commands import Command
     from kanalyze.tables.records.values import RecordSearch
 
-__all__ = ["HelpFormatter", "HintingParser", "LazyCommand", "parser"]
-
 _DESCRIPTION = "Analyze the traffic between Kafka clients and brokers in packet captures."
 _PROGRAM = "kanalyze"
 _MAX_COUNT = 65536

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.database import Database
     from kanalyze.tables.names import AddressNames
 
-__all__ = ["BatchProgress", "batch"]
-
 TasksDone: TypeAlias = "Callable[[], tuple[int, int] | None]"
 """Returns how many tasks are done, and how many there are; None if nothing runs."""
 

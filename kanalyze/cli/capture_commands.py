@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from kanalyze.extraction.extract import Extracted, Selected
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["anonymize", "extract"]
-
 
 def extract(arguments: argparse.Namespace) -> None:
     """Write the packets of requests to a capture; raises KanalyzeError and OSError."""

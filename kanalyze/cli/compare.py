@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from kanalyze.common.zones import Zone
     from kanalyze.runtime.pipeline import Analysis
 
-__all__ = ["compare"]
-
 FAILED_ON = 1
 NOT_JUDGED = 3
 """The exit status where there is too little to judge; 2 is that of errors."""

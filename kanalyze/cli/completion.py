@@ -16,8 +16,6 @@ import shtab
 from kanalyze.cli.arguments import parser
 from kanalyze.spec.commands import COMMANDS
 
-__all__ = ["completion", "script_for"]
-
 _BASH_JOINED = """
 # --format=csv is three words for bash, and two for what follows.
 _kanalyze() {

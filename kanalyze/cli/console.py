@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
 
     from kanalyze.render.lines import Line
 
-__all__ = ["is_plain", "plain_width", "print_message", "show_lines", "terminal_width"]
-
 _DEFAULT_WIDTH = 80
 
 

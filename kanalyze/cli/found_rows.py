@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.filters import FoundRows
 
-__all__ = ["found_rows_of"]
-
 _STANDARD_INPUT = "-"
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # typing takes as long to import as all other modules before 
     from types import FrameType
     from typing import NoReturn
 
-__all__ = ["INTERRUPTED", "Interrupted", "end_at_signals", "ignore_signals", "raise_at_signals"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STATUS = 128
 """Added to the number of a signal."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["live"]
-
 _TARGETS: Final = {"write": "folder", "save": "file", "json": "file"}
 """What the value of each option for files names."""
 _OF_WRITE: Final = ("write_every", "write_size", "write_files")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kanalyze.live.run import Feed, PacketFilter
     from kanalyze.tls.streams import GivenUp
 
-__all__ = ["GivenUpReporter", "key_logs_of", "open_feed"]
-
 _ROWS_GATHER_S: Final = 0.1
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.names import AddressNames
     from kanalyze.tls.keylog import KeyLog
 
-__all__ = ["ShownRows", "SinkOptions", "make_sinks", "message_writer"]
-
 _NS_PER_S: Final = 1_000_000_000
 _PROMETHEUS: Final = "prometheus_client: pip install 'kanalyze[live]'"
 _INTERVAL_S: Final = 1.0

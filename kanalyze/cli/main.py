@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # see interruption.py
     from collections.abc import Sequence
     from typing import TextIO
 
-__all__ = ["main", "run", "text_of_missing_package"]
-
 FAILED = 2
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

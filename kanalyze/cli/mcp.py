@@ -10,8 +10,6 @@ from kanalyze.mcp.workbench import Limits, Workbench
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["mcp"]
-
 
 def mcp(arguments: argparse.Namespace) -> None:
     """Answer calls of tools until standard input ends; raises KanalyzeError and OSError."""

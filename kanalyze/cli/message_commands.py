@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     _Lines: TypeAlias = Callable[[Sequence[Exchange], RowBlock], Iterator[str]]
 
-__all__ = ["decode", "records"]
-
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "text"}
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["OTLP", "write_spans"]
-
 OTLP = "otlp"
 """The format of ``--format``."""
 _CONTEXT = [column for column in RECORD_COLUMNS if column.name in ("trace_id", "parent_span_id")]

@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.name_columns import NameColumns
 
-__all__ = [
-    "TABLE",
-    "CountedSink",
-    "Output",
-    "RowSink",
-    "column_names",
-    "default_format",
-    "name_columns",
-    "opened_output",
-    "write_rows",
-]
-
 TABLE = "table"
 
 

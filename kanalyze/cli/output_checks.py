@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from kanalyze.common.paths import FileIdentity
 
-__all__ = ["INPUTS", "OUTPUTS", "check_outputs", "output_files"]
-
 INPUTS: Final = (
     "captures",
     "a",

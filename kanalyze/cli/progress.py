@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from kanalyze.render.progress import ProgressState, RateMeter
 
-__all__ = ["HasProgress", "Progress", "SystemClock", "progress_of"]
-
 _FIRST_LINE_S = 1.0
 """How long a run must last to show progress on a terminal."""
 _DRAW_S = 0.2

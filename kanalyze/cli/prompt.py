@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.database import Database
 
-__all__ = ["ask_again_and_again"]
-
 _PROMPT: Final = "kanalyze> "
 _CONTINUED: Final = "     ...> "
 _HELP: Final = """\

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.schema.catalog import Api
 
-__all__ = ["protocol"]
-
 _ERRORS = "errors"
 _LONGEST_VERSION = 6
 

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["import_pyarrow"]
-
 
 def import_pyarrow(arguments: argparse.Namespace, name: str = "pyarrow") -> None:
     """Import pyarrow, or a module of it, without NumPy, if the process runs only this command.

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import FindingKind
     from kanalyze.render.lines import Line
 
-__all__ = [
-    "ReportLayout",
-    "check_order",
-    "finding_settings",
-    "most_slowest",
-    "report",
-    "show_report",
-    "write_report",
-]
-
 _ENDINGS = {".txt": "text", ".json": "json", ".md": "md", ".html": "html"}
 _ORDERED = ("text", "md")
 """Formats for which --sort and --limit work."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.name_columns import NameColumns
 
-__all__ = ["anomalies", "connections", "requests"]
-
 
 def requests(arguments: argparse.Namespace) -> None:
     """Write one row per request, by column; raises KanalyzeError and OSError."""

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.tables.names import AddressNames
 
-__all__ = ["flows", "save", "split_query", "sql"]
-
 _MEANINGS_AT = 47
 """The text column at which meanings begin in the list of tables."""
 _NARROW_INDENT = 4

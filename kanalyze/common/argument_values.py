@@ -21,30 +21,6 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-__all__ = [
-    "Addresses",
-    "Apis",
-    "Duration",
-    "Moment",
-    "Numbers",
-    "Ports",
-    "Texts",
-    "address_texts",
-    "count",
-    "duration_text",
-    "number_texts",
-    "opening",
-    "parsed",
-    "path_text",
-    "path_texts",
-    "ports",
-    "shown",
-    "size_bytes",
-    "texts",
-    "time_text",
-    "truth",
-]
-
 Texts: TypeAlias = "str | Iterable[str] | None"
 """One, several, or none."""
 Apis: TypeAlias = "int | str | Iterable[int | str] | None"

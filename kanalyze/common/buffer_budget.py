@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BufferBudget"]
-
 
 class BufferBudget:
     """Counts the bytes of connections, by serial.

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["ClosedAtEnd", "ClosedOrAborted"]
-
 
 class ClosedAtEnd:
     """Calls :meth:`close` at the end of a ``with`` block, after an error too."""

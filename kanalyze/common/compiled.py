@@ -22,23 +22,6 @@ if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from types import ModuleType
     from typing import Any
 
-__all__ = [
-    "are_equal",
-    "bytes_from",
-    "cells_from",
-    "copy_bytes",
-    "cython",
-    "is_compiled",
-    "is_pure_wanted",
-    "more_frames",
-    "new_record",
-    "nothing_kept",
-    "prefer_sources",
-    "start_of",
-    "texts_from",
-    "words_of",
-]
-
 
 class cython:  # noqa: N801 - it stands for the package of that name
     """The few names of the package ``cython`` that run as Python."""

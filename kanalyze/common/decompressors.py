@@ -23,8 +23,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["GZIP", "LZ4", "ZSTD", "Codec", "Decompressor", "OpenedCodec"]
-
 _GZIP_WINDOW: Final = 31
 """``wbits`` of zlib for a gzip header and trailer, with a window of 32 KiB."""
 _MAX_ZSTD_WINDOW_LOG: Final = 27

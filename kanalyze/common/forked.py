@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from typing import Self
 
-__all__ = ["Forked", "usable_processes"]
-
 _T = TypeVar("_T")
 _PIPE_BYTES: Final = 1 << 20
 """Size of a pipe's buffer: a process continues while what it sent is not read."""

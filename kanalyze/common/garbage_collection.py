@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Iterator
     from typing import Final
 
-__all__ = ["collect_rarely", "collecting_rarely", "no_collection"]
-
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 100_000
 _THRESHOLDS: Final = (_OBJECTS_BETWEEN_COLLECTIONS, 50, 100)
 

@@ -20,22 +20,6 @@ if TYPE_CHECKING:
     _Longs: TypeAlias = Sequence[int] | NDArray[np.int64]
     """An array of 64-bit integers."""
 
-__all__ = [
-    "Turns",
-    "bounds",
-    "copy_ranges",
-    "earliest_from",
-    "joined",
-    "picked",
-    "picked_types",
-    "places_of",
-    "repeated",
-    "rising",
-    "shifted",
-    "take_turns",
-    "total",
-]
-
 Turns: TypeAlias = tuple["array[int]", "array[int]", "array[int]"]
 """What :func:`take_turns` returns."""
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["of_known"]
-
 
 def of_known(combine: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
     """Return ``combine(a, b)``, such as the larger one; if one of them is None, the other."""

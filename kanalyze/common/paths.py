@@ -16,25 +16,6 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "MAGIC_BYTES",
-    "FileIdentity",
-    "beside",
-    "ending",
-    "exists",
-    "file_identity",
-    "identity_of",
-    "is_database",
-    "is_file",
-    "is_folder",
-    "is_hidden",
-    "opened",
-    "regular_bytes",
-    "saved_files",
-    "stat_of",
-]
-
-
 FileIdentity: TypeAlias = tuple[int, int]
 """Device and inode of a file."""
 

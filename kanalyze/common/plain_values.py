@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-__all__ = ["State", "fields", "from_bytes", "from_wide", "items", "to_bytes", "wide"]
-
 State: TypeAlias = tuple[Any, ...]
 """The state of an object as plain values; :mod:`kanalyze.common.saved` makes and reads it."""
 

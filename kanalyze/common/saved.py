@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from kanalyze.common.plain_values import State
 
-__all__ = ["Saved", "load", "load_each", "make", "save", "save_each"]
-
 Made = TypeVar("Made")
 
 _WORD_OR_SIGN = r"\w+|\S"

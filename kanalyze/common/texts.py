@@ -11,8 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
     from collections.abc import Iterable
 
-__all__ = ["bounded_text", "escape", "known_or_similar", "parse_size", "similar"]
-
 _TEXT_LIMIT = 256
 _MAX_SIMILAR = 3
 _SIZE_UNITS = "KMGT"

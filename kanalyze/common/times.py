@@ -10,18 +10,6 @@ import re
 from kanalyze.common.zones import UTC, Zone
 from kanalyze.errors import UsageError
 
-__all__ = [
-    "NS_PER_DAY",
-    "ROUND_WIDTHS_NS",
-    "format_time",
-    "parse_duration_ns",
-    "parse_relative_ns",
-    "parse_time_ns",
-    "parse_time_of_day_ns",
-    "round_width_ns",
-    "split_zone",
-]
-
 _NS_PER_S = 1_000_000_000
 NS_PER_DAY = 86_400 * _NS_PER_S
 _MS, _MIN, _H = _NS_PER_S // 1000, 60 * _NS_PER_S, 3600 * _NS_PER_S

@@ -14,8 +14,6 @@ from contextlib import suppress
 
 from kanalyze.common import paths
 
-__all__ = ["begin", "end", "remove_all"]
-
 _begun: dict[str, int] = {}
 """The processes that began files and folders, by path. A forked process inherits the list."""
 _MAX_TRIES = 100

@@ -16,8 +16,6 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-__all__ = ["LOCAL", "UTC", "Zone", "zone_of"]
-
 LOCAL = "local"
 """The name of the zone of this machine."""
 _NS_PER_S = 1_000_000_000

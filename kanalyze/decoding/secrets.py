@@ -34,19 +34,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.interpreter import TraceNode
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
-__all__ = [
-    "HIDDEN",
-    "METADATA_TOPICS",
-    "RedactionPlan",
-    "Redactor",
-    "hidden_in",
-    "hide",
-    "holds_credentials",
-    "holds_password",
-    "is_secret_name",
-]
-
-
 HIDDEN = "[hidden]"
 
 _SECRET_FIELD = re.compile(

@@ -9,8 +9,6 @@ import base64
 import re
 from functools import lru_cache
 
-__all__ = ["api_key_name", "uuid_text"]
-
 
 def api_key_name(name: str) -> str:
     """Return the name of an API in Kafka's enumeration: ``LEADER_AND_ISR`` for ``LeaderAndIsr``."""

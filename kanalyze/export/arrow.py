@@ -47,19 +47,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import AnyRow
     from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = [
-    "BatchMaker",
-    "array_of",
-    "arrays_of",
-    "batches_of",
-    "block_of",
-    "frame_of",
-    "polars_of",
-    "reader_of",
-    "table_of",
-    "utf8",
-]
-
 
 class BatchMaker:
     r"""Makes a ``pyarrow.RecordBatch`` from rows, with the schema of given columns.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["STANDARD_OUTPUT", "FileWriter", "OutputFile"]
-
 STANDARD_OUTPUT = "-"
 _OWNERS = stat.S_IRUSR | stat.S_IWUSR
 

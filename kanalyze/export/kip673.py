@@ -76,8 +76,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["LogLines"]
-
 _MAX_KNOWN = 4096
 """Number of texts that are cached: of headers, and of client ids. Both come from the wire."""
 

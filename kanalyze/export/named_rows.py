@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import AnyRow
     from kanalyze.tables.name_columns import NameColumns
 
-__all__ = ["NamedSink"]
-
 
 class NamedSink:
     """A sink that adds the names of addresses to rows, for a writer or a table for people."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kanalyze.export.files import FileWriter
     from kanalyze.spec.columns import Column
 
-__all__ = ["FORMATS", "TRACE_FORMAT", "format_of", "open_writer"]
-
 FORMATS = ("csv", "jsonl", "parquet")
 """Formats for any table."""
 TRACE_FORMAT = "perfetto"

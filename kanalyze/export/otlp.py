@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["SpanId", "SpanWriter", "attributes", "message", "quoted"]
-
 SpanId: TypeAlias = tuple[str, str]
 """Trace id and span id, in hexadecimal."""
 

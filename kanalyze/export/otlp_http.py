@@ -23,8 +23,6 @@ from kanalyze.errors import KanalyzeError, UsageError, reason_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["HEADERS_VARIABLE", "METRICS", "BackgroundSender", "Collector"]
-
 HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"
 """The variable of OpenTelemetry's exporters with headers, such as a token: ``NAME=VALUE,...``."""
 _TRACES: Final = "/v1/traces"

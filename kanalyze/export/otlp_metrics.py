@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from prometheus_client.samples import Sample
 
-__all__ = ["metrics_message"]
-
 _CUMULATIVE: Final = '"aggregationTemporality":2'
 _LE: Final = "le"
 """The label with the upper bound of a bucket."""

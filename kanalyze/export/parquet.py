@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = ["ParquetRows", "ParquetWriter", "RowGroups", "sizes_up_to"]
-
-
 _COLUMNS = with_times(COLUMNS)
 _RARELY_REPEATED = ("int64", "timestamp")
 """Times, packet numbers, offsets and most sizes differ in every row. A dictionary would make them a

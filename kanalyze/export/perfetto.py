@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["PerfettoWriter"]
-
 _NS_PER_US: Final = 1000
 _ONE_SIDED: Final = 0
 """The thread of requests without a response, and of responses without a request."""

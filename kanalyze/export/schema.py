@@ -17,8 +17,6 @@ from kanalyze.spec.rows.requests import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["arrow_schema", "arrow_type", "choose_columns", "integer_columns", "parquet_paths"]
-
 
 def choose_columns(
     names: Iterable[str] | None, table: tuple[Column, ...] = COLUMNS

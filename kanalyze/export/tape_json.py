@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from kanalyze.decoding.secrets import RedactionPlan
     from kanalyze.kafka.codec.values import Shape
 
-__all__ = ["Form", "TapeJson", "bytes_text", "json_line"]
-
-
 json_line: Callable[[Any], str] = json.JSONEncoder(
     ensure_ascii=True, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode

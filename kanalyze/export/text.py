@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import BinaryIO
 
-__all__ = [
-    "Cells",
-    "LineWriter",
-    "ListCells",
-    "NumberCells",
-    "QuotedListCells",
-    "TextBuffer",
-    "WordCells",
-    "texts_of_codes",
-]
-
-
 MIN_PLAIN = -(10**18)
 """Python writes numbers below this: the negative of the least 64-bit integer has no 64 bits."""
 _ROOM = 4096

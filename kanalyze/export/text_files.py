@@ -48,14 +48,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues, Ints, RowBlock
 
-__all__ = [
-    "CsvWriter",
-    "JsonLinesWriter",
-    "JsonTexts",
-    "WordTexts",
-    "csv_text",
-]
-
 
 def _quoted(text: str) -> str:
     """Return a text as JSON, in ASCII."""

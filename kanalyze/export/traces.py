@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.rows.requests import Row
 
-__all__ = ["MAX_ITEMS", "OffsetEnd", "OffsetLinks", "end_ns_of", "parts_of", "topics_of"]
-
 MAX_ITEMS: Final = 20
 """Number of topics or errors that are shown for a request."""
 _MAX_ENDS: Final = 100_000

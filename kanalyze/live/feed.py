@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.model.packets import PacketBatch
 
-__all__ = ["ExpressionFilter", "InterfaceFeed"]
-
 _CHECK_EVERY_NS: Final = 1_000_000_000
 
 

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["FindingSearch", "FindingsWatch", "KeptRows"]
-
 LIVE_TABLES = frozenset({*ALWAYS, *CLUSTER_TABLES, QUALITY})
 """Tables that a live run has."""
 

@@ -22,8 +22,6 @@ from kanalyze.tls.keylog import LONGEST_LINE_BYTES, NOT_A_KEY_LOG, KeyLog, requi
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["KeyLogFiles"]
-
 LOOK_EVERY_NS: Final = 200_000_000
 MAX_BYTES_A_LOOK: Final = 1 << 20
 """Maximum number of bytes to read of each file at a time: some 6,000 lines, 20 ms."""

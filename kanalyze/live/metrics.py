@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.names import AddressNames
 
-__all__ = ["Metrics"]
-
 OTHER: Final = "other"
 """The label of all values beyond the limit; no other value has it."""
 _MAX_LABEL_CHARS: Final = 128

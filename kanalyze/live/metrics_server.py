@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector, CollectorRegistry
 
-__all__ = ["ListenAddress", "MetricsServer", "parse_listen"]
-
 LOOPBACK: Final = "127.0.0.1"
 _MAX_CONNECTIONS: Final = 8
 _RESPONSE_READ_S: Final = 1.0

@@ -23,8 +23,6 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["give_up_root"]
-
 _KEEP_CAPABILITIES: Final = 8
 """PR_SET_KEEPCAPS of prctl(2)."""
 _CAPABILITY_VERSION: Final = 0x20080522

@@ -84,8 +84,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.names import AddressNames
 
-__all__ = ["RatesWriter"]
-
 SCHEMA = 1
 MOST = 10
 

@@ -43,19 +43,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tls.streams import GivenUp
 
-__all__ = [
-    "IDLE_NS",
-    "Feed",
-    "FileSink",
-    "LiveRun",
-    "OtlpSink",
-    "PacketFilter",
-    "PacketRecorderSink",
-    "ParquetSink",
-    "RowsSink",
-    "Sink",
-]
-
 IDLE_NS: Final = 1800 * 1_000_000_000
 """A connection without packets for this time counts as closed. By default
 (``connections.max.idle.ms``) brokers close idle connections after 600 s, clients after 540 s."""

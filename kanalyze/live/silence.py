@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from kanalyze.runtime.monitor import InFlight
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["BrokerResponses", "SilentBroker"]
-
 _LEAST_CONNECTIONS: Final = 2
 _MAX_BROKERS: Final = 10_000
 """Addresses are from the wire; beyond this number, those of the oldest responses are forgotten."""

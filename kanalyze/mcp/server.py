@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from kanalyze.mcp.workbench import CommandOutput, Workbench
 
-__all__ = ["make_server"]
-
 _INSTRUCTIONS = """\
 Captures of the traffic between Kafka clients and brokers. Begin with report, whose first line
 says what is wrong; findings has whom it concerns, since when and until when, and what to do. Then

@@ -27,8 +27,6 @@ from kanalyze.queries.saved import ROWS, quoted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PRINCIPAL_COLUMNS", "CommandOutput", "Limits", "Workbench", "without_principals"]
-
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap)(\.(gz|zst|xz|bz2|lz4))?$", re.IGNORECASE)
 PRINCIPAL_COLUMNS = ("principal", "tls_client_certificate_subject")
 """Columns of tables that say who has logged in."""

@@ -13,13 +13,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = [
-    "NET_ANOMALIES",
-    "Anomaly",
-    "AnomalyKind",
-    "kind_of",
-]
-
 
 class AnomalyKind(enum.StrEnum):
     """Every kind of thing that can be wrong with a capture.

@@ -15,8 +15,6 @@ from kanalyze.model.packets import PacketBatch
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["PacketArrays", "gather", "overlapping", "to_column"]
-
 
 class PacketArrays:
     """A :class:`~kanalyze.model.PacketBatch` whose columns are NumPy arrays."""

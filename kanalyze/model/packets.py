@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
-__all__ = [
-    "NO_TIME",
-    "PacketBatch",
-    "known_time",
-]
-
 NO_TIME: Final = -1
 """In place of the time of a packet that has none, such as in pcapng's Simple Packet Block. It is
 below all times, which are of 1970 or later; what is computed from two times has to ask for it."""

@@ -25,25 +25,6 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = [
-    "BothItems",
-    "Chunk",
-    "Gap",
-    "PartKind",
-    "PrefixBytes",
-    "PrefixPart",
-    "Segments",
-    "StreamItem",
-    "StreamUpdate",
-    "TokenBytes",
-    "both_items",
-    "chunk_of",
-    "copy_of",
-    "first_packet",
-    "items_state",
-    "memory_of",
-]
-
 
 class Segments:
     """TCP payloads, in the order in which they were passed.

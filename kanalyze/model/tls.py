@@ -19,24 +19,6 @@ from typing import Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.saved import Saved
 
-__all__ = [
-    "ALERT",
-    "APPLICATION_DATA",
-    "CHANGE_CIPHER_SPEC",
-    "ENCRYPTED",
-    "HANDSHAKE_RECORD",
-    "HEADER_BYTES",
-    "CertificateFacts",
-    "SentAlert",
-    "TlsConnection",
-    "find_record",
-    "find_records",
-    "looks_like_record",
-    "record_at",
-    "record_bytes",
-    "size_by_header",
-]
-
 CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE_RECORD, APPLICATION_DATA = range(20, 24)
 """Content types."""
 HEADER_BYTES: Final = 5

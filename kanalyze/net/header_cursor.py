@@ -56,19 +56,6 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.net.layer_stats import LayerStats
 
-__all__ = [
-    "BEFORE_IP",
-    "TUNNEL_PROTOCOLS",
-    "HeaderCursor",
-    "looks_like_ethernet",
-    "looks_like_ip",
-    "read_ethernet",
-    "read_ipv4",
-    "read_ipv6",
-    "read_llc",
-    "without_tags",
-]
-
 BEFORE_IP: Final = "before the IP header"
 TUNNEL_PROTOCOLS: Final = (4, 17, 41, 47, 97, 137)
 """Protocols that may hold TCP: IP in IP, UDP, GRE, EtherIP, MPLS in IP."""

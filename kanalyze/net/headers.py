@@ -100,18 +100,6 @@ if TYPE_CHECKING:
     from kanalyze.net.fragments import Datagram, FragmentLimits, FragmentReassembler
     from kanalyze.net.segment_columns import Shard
 
-__all__ = [
-    "EndpointFilter",
-    "HeaderReader",
-    "find_tcp",
-    "read_headers",
-    "read_link",
-    "read_other",
-    "read_version",
-    "shard_of",
-    "shards_of",
-]
-
 # Odd multipliers with irregular bits; which ones does not matter.
 MIX_ADDRESS, MIX_PORT, MIX_BOTH = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93
 LOW_64_BITS = 0xFFFF_FFFF_FFFF_FFFF

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.database import Database
 
-__all__ = ["conditions_of", "promising"]
-
 _CONDITION = re.compile(r"^only if (\w+): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"\$(?=[a-z_])")
 

@@ -11,8 +11,6 @@ from typing import Any
 from kanalyze.common.texts import bounded_text
 from kanalyze.errors import UsageError
 
-__all__ = ["FailedQueries", "QueryError"]
-
 
 class QueryError(UsageError):
     """A query failed; the text is the engine's message in one line.

@@ -18,19 +18,6 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import known_or_similar
 from kanalyze.errors import UsageError, reason_of
 
-__all__ = [
-    "Query",
-    "built_in",
-    "derived",
-    "derived_in",
-    "find_query",
-    "parameters_of",
-    "questions",
-    "read_queries",
-    "words_below",
-    "words_of",
-]
-
 _BUILT_IN = Path(__file__).with_name("sql")
 _SUFFIX = ".sql"
 _PARAMETER = re.compile(r"\$([a-z_][a-z_0-9]*)")

@@ -55,21 +55,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.engine import FailedQueries
     from kanalyze.queries.files import Query
 
-__all__ = [
-    "COMMANDS_OF_ROWS",
-    "FindingKind",
-    "asked_for",
-    "finding_kinds",
-    "findings_of",
-    "kind_of_finding",
-    "search",
-    "search_rows",
-    "told",
-    "unfiltered_only",
-    "with_earlier",
-    "with_thresholds",
-]
-
 MAX_OF_A_KIND = 20
 """Maximum number of findings of one kind; those with less weight are left out."""
 

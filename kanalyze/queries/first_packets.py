@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.database import Database
     from kanalyze.queries.finding import Finding
 
-__all__ = ["with_first_packets"]
-
 _PLACES = {
     "requests": ("request_packet", "request_start_ns", "request_start_ns"),
     "connections": ("first_packet", "start_ns", "end_ns"),

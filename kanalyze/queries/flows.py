@@ -22,8 +22,6 @@ from kanalyze.spec.rows.views import FLOW_KEYS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Price", "flows_query", "read_prices"]
-
 _PRICES = ("per_gb", "per_million_requests")
 _MAX_BYTES = 1 << 20
 _SUMS = ("requests", "errors", "record_count", "record_bytes", "request_bytes", "response_bytes")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["MappedRows", "MappedTables"]
-
 _PREFIX = "mapped_"
 """How the names of tables begin by which DuckDB knows them."""
 _KEPT_BYTES = 64 << 20

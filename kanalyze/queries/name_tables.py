@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.names import AddressNames
 
-__all__ = ["NameTables", "names_brokers", "with_names"]
-
 _CLIENTS, _BROKERS = "client_names", "broker_names"
 _ADDRESSES = "FROM requests SELECT {0} UNION FROM connections SELECT {0}"
 _KEYWORD = re.compile(

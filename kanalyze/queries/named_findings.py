@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.finding import Finding
     from kanalyze.queries.findings import FindingKind
 
-__all__ = ["FindingName", "named_findings", "parse_name", "with_commands"]
-
 _MAX_DIGITS = 9
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.database import Database
 
-__all__ = ["BIN_RATIO", "NONE", "OTHERS", "cube_of", "packed"]
-
 OTHERS, NONE = -1, -2
 BIN_RATIO = 1.1
 """Ratio of the bounds of a histogram bin: using the middle of a bin is off by less than 5 %."""

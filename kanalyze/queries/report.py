@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.findings import FindingKind
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["MAX_SLOWEST", "OF_ROWS", "SCHEMA", "bounded_line", "report_of", "report_with_findings"]
-
 SCHEMA = 1
 MAX_KEYS = 10_000
 """Lines of a table; the rest is summed up in one more line, with ``other``."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.names import AddressNames
 
-__all__ = ["add_names", "named_text", "with_names"]
-
 _FIELDS = frozenset(("client_ips", "client_ip", "broker", "connection", "what"))
 _BROKER = "broker"
 """Fields whose texts are addresses, or have some in them."""

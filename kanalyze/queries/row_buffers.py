@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["ROW_GROUP", "RowBuffers"]
-
 ROW_GROUP = 30_720
 """Rows that are compressed and written at once. If fewer rows are inserted at once, each takes
 twice the time. DuckDB's default, four times as many rows, takes 100 MB of memory."""

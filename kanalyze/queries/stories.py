@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.finding import Finding
 
-__all__ = ["CauseRule", "cause_rules", "in_stories"]
-
 _RULE = re.compile(r"^caused by (\w+)(?:: ([a-z_ ]+?))?(?: if (\w+) = (\w+))?$", re.MULTILINE)
 _BEFORE_NS = 5_000_000_000
 """A cause may be seen this long after its first effect: clients notice at different times."""

@@ -16,8 +16,6 @@ from kanalyze.render.units import MISSING, shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["answer_columns"]
-
 _MAX_ITEMS = 60
 _LEAST = 20
 """Enough to tell most names apart, such as broker-1-fetcher-0 and broker-2-fetcher-0."""

@@ -35,8 +35,6 @@ from kanalyze.render.units import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["compare_lines", "compare_markdown"]
-
 _Item: TypeAlias = dict[str, Any]
 
 _MAX_CHANGES = 20

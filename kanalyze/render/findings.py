@@ -22,23 +22,6 @@ if TYPE_CHECKING:
 
     from kanalyze.common.zones import Zone
 
-__all__ = [
-    "CONCERNS",
-    "FindingGroup",
-    "command_text",
-    "confidence_text",
-    "depths_of",
-    "finding_groups",
-    "finding_lines",
-    "found_lines",
-    "left_out_text",
-    "no_findings_text",
-    "packet_text",
-    "story_lines",
-    "title_of",
-    "whom_texts",
-]
-
 CONCERNS = {
     "client_id": "client",
     "client_ip": "client address",

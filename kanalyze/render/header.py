@@ -28,16 +28,6 @@ from kanalyze.spec.filters import FILTERS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "brief_header_lines",
-    "condition_text",
-    "discarded_texts",
-    "header_lines",
-    "refused_texts",
-    "unread_texts",
-    "untimed_texts",
-]
-
 _WARNING = "bold yellow"
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from kanalyze.version import __version__
 
-__all__ = ["summary_json"]
-
 
 def summary_json(summary: dict[str, Any]) -> str:
     """Return a summary as indented JSON that ends in a line break.

@@ -14,22 +14,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "GAP",
-    "NARROWEST",
-    "TableColumn",
-    "bar_lines",
-    "cell_width",
-    "fitted",
-    "largest",
-    "line_width",
-    "natural_widths",
-    "padded",
-    "resampled",
-    "with_whole_ids",
-    "without_last",
-]
-
 GAP = 2
 """Spaces between columns."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from kanalyze.render.layout import TableColumn
 
-__all__ = ["Line", "fitted_table", "markdown_code", "markdown_table", "markdown_text", "table_line"]
-
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 

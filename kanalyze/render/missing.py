@@ -13,16 +13,6 @@ from kanalyze.render.units import counted, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "failed_names",
-    "failed_texts",
-    "no_kafka_text",
-    "undecrypted_reason",
-    "undecrypted_text",
-    "unnamed_topics_text",
-    "without_nulls",
-]
-
 _REASONS: Final = {
     "no_secret": "no secret in the key log",
     "no_hello": "the handshake was not captured, and no secret fits",

@@ -11,8 +11,6 @@ from typing import Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.render.units import bytes_text, count_text, duration_text, rate_text
 
-__all__ = ["BYTES", "ProgressState", "RateMeter", "progress_line", "progress_text"]
-
 BYTES: Final = "B"
 """The unit of amounts in bytes; other units are words, such as ``tasks``."""
 

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Api, Catalog, Kind
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
-__all__ = [
-    "api_facts",
-    "api_lines",
-    "apis_lines",
-    "error_facts",
-    "errors_lines",
-    "summary_facts",
-]
-
 _KINDS: tuple[Kind, Kind] = ("request", "response")
 _OLDEST_LOOKED_AT = "2.2"
 _OLDEST, _NEWEST = RELEASES[0], RELEASES[-2]

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kanalyze.render.lines import Line
     from kanalyze.render.report_tables import ReportTable
 
-__all__ = ["report_markdown"]
-
 _CHART_WIDTH = 100
 
 

@@ -48,16 +48,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.fields import JsonField
     from kanalyze.spec.report import DeclaredColumn, DeclaredTable
 
-__all__ = [
-    "Cell",
-    "Item",
-    "ReportTable",
-    "TableOrder",
-    "cells_of",
-    "report_tables",
-    "sections_of",
-]
-
 Item: TypeAlias = dict[str, Any]
 
 _SECONDS = 19

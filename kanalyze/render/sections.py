@@ -13,8 +13,6 @@ from kanalyze.spec.report import MOST_SECTIONS, USUAL_SECTIONS
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-__all__ = ["lines_within", "sections_that_matter"]
-
 _FEWEST_LINES = 3
 """Number of lines that a table has, however little room there is."""
 

@@ -50,22 +50,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = [
-    "ANOMALY_TABLE",
-    "CONNECTION_TABLE",
-    "LONGEST_SHOWN",
-    "READABLE",
-    "ReadableColumn",
-    "RowTable",
-    "anomaly_status",
-    "connection_status",
-    "number_column",
-    "record_columns",
-    "record_status",
-    "text_column",
-    "with_name_columns",
-]
-
 _SAMPLE_ROWS = 1000
 """Number of first rows that decide the widths; fewer if the memory limit is reached before."""
 _CELL_LIMIT = 60

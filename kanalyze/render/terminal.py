@@ -41,16 +41,6 @@ if TYPE_CHECKING:
 
     from kanalyze.render.report_tables import ReportTable
 
-__all__ = [
-    "ChartSpans",
-    "brief_lines",
-    "chart_lines",
-    "chart_spans",
-    "print_lines",
-    "render_report",
-    "report_lines",
-]
-
 _Item: TypeAlias = dict[str, Any]
 
 _CHART_HEIGHT = 3

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange, Message
     from kanalyze.spec.rows.requests import Row
 
-__all__ = ["TreeText", "embedded_lines"]
-
 _CONSUMER = "consumer"
 _MAX_NAMED = 20
 

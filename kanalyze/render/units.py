@@ -16,33 +16,6 @@ from kanalyze.common.zones import UTC, Zone
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "MISSING",
-    "UTC_CLOCK",
-    "ReportClock",
-    "api_text",
-    "at_least",
-    "bytes_text",
-    "captures_text",
-    "clock_text",
-    "connection_text",
-    "count_text",
-    "counted",
-    "day_text",
-    "duration_text",
-    "is_dated",
-    "listed",
-    "moment_text",
-    "number_text",
-    "packets_text",
-    "per_mille_text",
-    "percent_text",
-    "rate_text",
-    "records_text",
-    "shown",
-    "status_text",
-]
-
 MISSING = "-"
 """The text for null."""
 

@@ -17,8 +17,6 @@ from kanalyze.render.units import ReportClock, counted, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Verdict", "verdict_of"]
-
 _CERTAIN = "certain"
 _BAD = 50
 """The severity of findings from which on something does not work."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import ErrorItem
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = ["comments_of", "display_filter", "filter_lines"]
-
 _Value = TypeVar("_Value", bound="Hashable")
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = ["ClosingRowsError", "before_state", "rows_of", "split"]
-
 _MAGIC: Final = b"kanalyze-rows"
 _FORMAT: Final = b"1"
 """Must be raised only if rows cannot be columns by name any more."""

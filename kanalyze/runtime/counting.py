@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kanalyze.runtime.stages import Captures
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["count_captures", "count_packets"]
-
 
 def count_packets(quality: CaptureQuality, batch: PacketBatch) -> None:
     """Count the packets of a batch that is not empty."""

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["Dealer", "DealtCaptures", "Packed", "SharedMemory"]
-
 _PLACES: Final = 3
 """Batches that a worker has room for."""
 _PLACE_BYTES: Final = 16 << 20

@@ -10,8 +10,6 @@ from typing import Final
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 
-__all__ = ["DEFAULT_MEMORY_BYTES", "MIN_MEMORY_BYTES", "MemoryBounds"]
-
 DEFAULT_MEMORY_BYTES: Final = 1 << 30
 MIN_MEMORY_BYTES: Final = 32 << 20
 

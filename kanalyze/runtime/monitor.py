@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tls.streams import GivenUp
 
-__all__ = ["BrokerWaits", "InFlight", "InFlightRequest", "RunMonitor", "TlsConnections"]
-
 
 class InFlightRequest(NamedTuple):
     """A request that has no response yet."""

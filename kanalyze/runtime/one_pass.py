@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.quality import CaptureQuality
     from kanalyze.tables.requests.topic_names import TopicNames
 
-__all__ = ["OnePass"]
-
 
 class OnePass:
     """Reads the connections of one shard, in this process."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.topic_names import TopicNames
     from kanalyze.tls.keylog import KeyLog
 
-__all__ = ["AnalysisInputs", "AnalysisSettings", "CaptureInput", "RunContext", "broker_side"]
-
 
 class AnalysisSettings(NamedTuple):
     """The validated arguments of an analysis that its runs need."""

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from kanalyze.tls.streams import DecryptedStreams
     from kanalyze.tls.watcher import TlsWatcher
 
-__all__ = ["NOT_INSTALLED", "BatchEvents", "Captures", "Stages", "TlsStage"]
-
 NOT_INSTALLED = "not_installed"
 """Outcome of connections if nothing is installed to use the secrets inside captures with."""
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.cluster.reader import ClusterLines
     from kanalyze.tables.requests.row_assembler import RowAssembler
 
-__all__ = ["ResumableRun", "StateError", "load_state", "save_state"]
-
 FORMAT: Final = 13
 """Must be raised once a release if the state of a class has changed its layout since the last."""
 _READABLE: Final = (b"%d" % (FORMAT - 1), b"%d" % FORMAT)

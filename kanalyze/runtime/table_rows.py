@@ -31,21 +31,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.records.rows import RecordReader
     from kanalyze.tables.requests.row_assembler import RowAssembler
 
-__all__ = [
-    "RECORDS",
-    "RowMaker",
-    "RowSource",
-    "SelectedRows",
-    "TableRows",
-    "Tables",
-    "anomaly_rows",
-    "first_request_id",
-    "new_cluster_lines",
-    "request_blocks",
-    "row_of_connection",
-]
-
-
 RECORDS = "records"
 """The table of records, for which messages must keep their bytes."""
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.cluster.reader import ClusterFacts
 
-__all__ = ["Workers"]
-
 
 class _RowsSent(NamedTuple):
     """Some of the rows of a batch of packets."""

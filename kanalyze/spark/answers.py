@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["driver_cores", "report_on", "sql"]
-
 _STREAM = "data binary"
 
 

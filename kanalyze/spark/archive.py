@@ -58,16 +58,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
     from kanalyze.tables.filters import RowFilter
 
-__all__ = [
-    "ArchiveSegments",
-    "RebuiltConnections",
-    "anomaly_table",
-    "each_in_a_task",
-    "new_block_folder",
-    "read_captures",
-    "read_packets",
-]
-
 _Item = TypeVar("_Item")
 _STORAGE_LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from kanalyze.batch.engine import Result
 
-__all__ = ["SparkEngine"]
-
 _SMALL_BYTES: Final = 4_000_000_000
 """One machine reads this much in the time that Spark takes to start and to plan (docs/spark.md)."""
 _SMALL_LOCAL_BYTES: Final = 100_000_000_000

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = [
-    "OtherVersionError",
-    "SparkFailure",
-    "Work",
-    "failures_in_one_line",
-    "without_stack_trace",
-]
-
 _RAISED: Final = re.compile(r"^([\w.]+(?:Error|Exception|Interrupt|Failure)): ?(.*)$")
 """The last line of a Python stack trace."""
 _CAUSED_BY: Final = re.compile(r"^Caused by: ([\w.$]+): (.*)$")

@@ -43,20 +43,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spark.archive import ArchiveSegments, RebuiltConnections
 
-__all__ = [
-    "Archive",
-    "anomalies",
-    "changes",
-    "client_metrics",
-    "connections",
-    "groups",
-    "metadata",
-    "open_archive",
-    "open_packets",
-    "records",
-    "requests",
-]
-
 _SPLIT_BYTES: Final = 256 << 20
 _CORES: Final = 16
 """Assumed number of cores: Spark Connect does not tell it. A number too high costs little."""

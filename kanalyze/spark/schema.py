@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.columns import Column
 
-__all__ = ["arrow_schema", "as_requested", "as_spark", "spark_schema"]
-
 _ROWS_AT_ONCE: Final = 10_000
 """Rows in a batch for the JVM, which copies each batch as a whole; Spark's default."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["check_java", "check_packages", "start"]
-
 _OLDEST_JAVA: Final = 17
 _INSTALL_JAVA: Final = (
     "(Debian: apt install openjdk-17-jre-headless or openjdk-21-jre-headless; "

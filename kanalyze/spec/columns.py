@@ -20,26 +20,6 @@ from typing import Annotated, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = [
-    "TYPES",
-    "AnyRow",
-    "Bytes",
-    "Column",
-    "ColumnType",
-    "FieldSource",
-    "Float64",
-    "Int16",
-    "Int32",
-    "Int64",
-    "Milliseconds",
-    "Nanoseconds",
-    "Time",
-    "columns_of",
-    "from_field",
-    "time_name",
-    "with_times",
-]
-
 AnyRow: TypeAlias = tuple[typing.Any, ...]
 """A row of any table: a NamedTuple whose fields are the table's columns."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # see kanalyze/cli/interruption.py
 
     Group: TypeAlias = Mapping[str, str]
 
-__all__ = ["COMMANDS", "EXAMPLES", "FAIL_ON", "Command"]
-
 EXAMPLES = """\
 examples:
   kanalyze report broker.pcap

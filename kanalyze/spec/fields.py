@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["JsonField", "fields_of"]
-
 _LINE = re.compile(
     r"""
     (?P<name> \w+ | - | @\w+ )  (?P<optional> \?? )  \ +

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from kanalyze.spec.options import Option
 
-__all__ = ["BY_NAMES", "FILTERS", "Filter", "group_of"]
-
 _UTC = "ISO 8601, in UTC, with nanoseconds"
 
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from kanalyze.spec.report import DeclaredColumn
 
-__all__ = ["LIVE_TABLES", "OPENED_REQUESTS", "DeclaredLiveTable"]
-
 
 class DeclaredLiveTable(NamedTuple):
     """A table of the live view; forms of its columns are named in ``live/view/tables.py``."""

@@ -9,8 +9,6 @@ in Spark the same without them, in which case does not matter.
 
 from __future__ import annotations
 
-__all__ = ["MAX_JOBS", "MAX_PORT", "MAX_RECORDS", "SORTS", "Option"]
-
 MAX_JOBS = 256
 MAX_RECORDS = 2**31 - 1
 """The record count in a batch header has 32 bits."""

@@ -15,25 +15,6 @@ from typing import NamedTuple
 
 from kanalyze.spec.fields import JsonField, fields_of
 
-__all__ = [
-    "AFTER_CHARTS",
-    "BEFORE_CHARTS",
-    "FAILED",
-    "LATENCY_SUMMARY",
-    "MOST_SECTIONS",
-    "MOST_VERSIONS",
-    "OVER_TIME",
-    "PARTS",
-    "SECTIONS",
-    "SECTIONS_BY_CONCERN",
-    "SHARED",
-    "TABLES",
-    "USUAL_SECTIONS",
-    "DeclaredColumn",
-    "DeclaredTable",
-    "Part",
-]
-
 MOST_VERSIONS = 128
 """Versions of APIs that are listed for one client."""
 _MANY, _SOME, _FEW = 40, 10, 5

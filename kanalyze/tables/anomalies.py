@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.spec.rows.anomalies import Stage
 
-__all__ = ["anomaly_row", "parse_kinds", "stage_of"]
-
 _CAPTURE_KINDS = frozenset(
     {
         AnomalyKind.CAPTURE_TRUNCATED,

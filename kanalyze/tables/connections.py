@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kanalyze.model.tls import CertificateFacts, SentAlert
     from kanalyze.spec.rows.connections import End
 
-__all__ = ["connection_row", "tls_columns"]
-
 _AFTER_ALL_PACKETS = (1 << 63) - 1
 """A packet number above all others."""
 

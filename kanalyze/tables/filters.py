@@ -48,20 +48,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.names import AddressNames
 
-__all__ = [
-    "KEY_COLUMNS",
-    "BrokerAddress",
-    "FoundRows",
-    "NamedApis",
-    "NamedPartition",
-    "RowFilter",
-    "parse_broker",
-    "parse_condition",
-    "parse_error",
-    "parse_partition",
-    "parse_status",
-]
-
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 _Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 _Field: TypeAlias = "Callable[[str], Sequence[Any]]"

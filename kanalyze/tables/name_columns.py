@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.names import AddressNames, KnownNames
 
-__all__ = ["NameColumns"]
-
 _UNKNOWN = Names(*[None] * len(NAME_COLUMNS))
 _FACTS = tuple(
     next(column for column in METADATA_COLUMNS if column.name == name)

@@ -20,8 +20,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["ALWAYS_NS", "AddressNames", "BrokerFact", "KnownNames", "NamedAddress", "known_at"]
-
 ALWAYS_NS = (-(2**63), 2**63 - 1)
 """The times of a name that is not limited to a time."""
 

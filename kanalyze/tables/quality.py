@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from kanalyze.net.layer_stats import NetCounters
     from kanalyze.spec.rows.anomalies import QualityFact
 
-__all__ = [
-    "DISCARDED",
-    "DOUBTS",
-    "MAX_ENDPOINTS",
-    "AnomalyTotal",
-    "CaptureQuality",
-    "facts_of",
-    "quality_facts",
-]
-
-
 DISCARDED = (
     "late_packets",
     "late_bytes",

@@ -48,15 +48,6 @@ if TYPE_CHECKING:
     from kanalyze.tls.negotiation import Negotiation
     from kanalyze.tls.protection import RecordOpener
 
-__all__ = [
-    "MAX_WAITING_BYTES",
-    "UNKNOWN_GAP_BYTES",
-    "ApplicationData",
-    "PlaintextWriter",
-    "RecordQueue",
-    "TlsDirection",
-]
-
 MAX_WAITING_BYTES: Final = 1 << 18
 _RECORD_BYTES: Final = 512
 """Memory of a waiting record without its body."""

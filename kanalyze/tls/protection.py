@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from kanalyze.tls.negotiation import Negotiation
     from kanalyze.tls.records import LostRecords, TlsRecord
 
-__all__ = ["LATE_RECORDS", "Opened", "Protection", "RecordCipher", "RecordOpener", "record_cipher"]
-
 # -- ciphers --------------------------------------------------------------------------------------
 
 _TAG_BYTES = 16

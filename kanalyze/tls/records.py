@@ -44,16 +44,6 @@ if TYPE_CHECKING:
 
     from kanalyze.model.streams import Segments, StreamItem
 
-__all__ = [
-    "ANY_NUMBER",
-    "LostRecords",
-    "RecordCutter",
-    "RecordHeaders",
-    "SealedData",
-    "TlsRecord",
-    "TrialRange",
-]
-
 _MAX_NEEDED_BYTES: Final = 1 << 15
 """More than a record and the header of the next."""
 

@@ -34,26 +34,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = [
-    "TOLD_SCHEMA",
-    "BlockFile",
-    "BlockGroup",
-    "BucketReport",
-    "CapturePart",
-    "CaptureReport",
-    "SentBlock",
-    "Told",
-    "WrittenBlocks",
-    "dump_report",
-    "from_arrow_stream",
-    "load_report",
-    "pack_state",
-    "sent_block",
-    "to_arrow_stream",
-    "told_batch",
-    "unpack_state",
-]
-
 TOLD_SCHEMA: Final = pa.schema(
     [
         pa.field("kind", pa.string(), nullable=False),

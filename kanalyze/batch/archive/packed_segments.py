@@ -32,22 +32,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "FILLER",
-    "BlockError",
-    "Holes",
-    "PrunedSegments",
-    "UnpackedBlock",
-    "as_arrays",
-    "concat_pruned",
-    "concat_segments",
-    "no_holes",
-    "pack",
-    "prune",
-    "select_rows",
-    "unpack",
-]
-
 FILLER: Final = 0xAA
 """Stands for each byte of payload that was left out."""
 

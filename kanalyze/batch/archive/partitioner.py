@@ -45,15 +45,6 @@ if TYPE_CHECKING:
     from kanalyze.net.fragments import Datagram
     from kanalyze.net.segment_columns import SegmentColumns
 
-__all__ = [
-    "ConnectionPartitioner",
-    "ReassembledFragments",
-    "SegmentBlock",
-    "UnmatchedFragment",
-    "blocks_of",
-    "reassemble_fragments",
-]
-
 _MAX_FRAGMENT_BYTES: Final = 1 << 20
 """Limit in bytes of IP fragments whose datagram may continue in another capture; a datagram has at
 most 64 KiB."""

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.net.segment_columns import SegmentColumns
 
-__all__ = ["PayloadPruner"]
-
 _MIN_FRAME_BYTES: Final = 2048
 """Smaller frames are kept whole."""
 _MIN_HOLE_BYTES: Final = 64

@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.splits import SplitEnds
     from kanalyze.spec.rows.anomalies import AnomalyRow
 
-__all__ = [
-    "TASKS_A_CORE",
-    "ReadSummary",
-    "RebuildSummary",
-    "buckets_for",
-    "most_readings",
-    "read_in_tasks",
-    "sends_segments",
-    "splits_to_reread",
-    "tasks_for",
-    "without_splits",
-]
-
 TASKS_A_CORE: Final = 2
 """More than one, as tasks take different times."""
 _MAX_READINGS: Final = 4

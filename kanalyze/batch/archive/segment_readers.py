@@ -50,15 +50,6 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.net.segment_columns import SegmentColumns, Shard
 
-__all__ = [
-    "BlockReader",
-    "ShardReader",
-    "StoredBlock",
-    "dump_locations",
-    "load_locations",
-    "name_in_rows",
-]
-
 
 def name_in_rows(path: str) -> str:
     """Return the name of a capture in rows: Arrow accepts only Unicode."""

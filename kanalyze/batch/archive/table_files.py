@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
 
-__all__ = [
-    "ARCHIVE_TABLES",
-    "OPEN_ANOMALIES",
-    "OPEN_CONNECTIONS",
-    "OPEN_TABLES",
-    "TableFiles",
-    "WrittenFile",
-    "columns_of",
-    "hour_folder",
-    "merge_files",
-    "small_files",
-    "with_small_merged",
-]
-
 ARCHIVE_TABLES: Final = (
     *("requests", "connections", "anomalies", "groups", "metadata", "changes", "client_metrics"),
 )

@@ -74,17 +74,6 @@ if TYPE_CHECKING:
     from kanalyze.model.packets import PacketBatch
     from kanalyze.spec.columns import Column
 
-__all__ = [
-    "Job",
-    "RebuildBuckets",
-    "partition_packets",
-    "read_splits",
-    "rebuild_buckets",
-    "rebuilding",
-    "with_keys",
-]
-
-
 RebuildBuckets: TypeAlias = (
     "Callable[[Mapping[bytes, str], Iterable[tuple[int, bytes | memoryview | None]]],"
     " Iterator[Told]]"

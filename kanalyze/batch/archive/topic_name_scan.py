@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.net.segment_columns import SegmentColumns
 
-__all__ = ["TopicNameScan"]
-
 _METADATA: Final = 3
 _FIRST_WITH_IDS: Final = 10
 """The first version of Metadata whose response has the ids of topics (KIP-516)."""

@@ -65,8 +65,6 @@ if TYPE_CHECKING:
 
     from kanalyze.capture.file_metadata import Clock, SectionMetadata
 
-__all__ = ["ColumnMaker", "KernelScan", "PcapRecords", "PcapngBlocks", "Stop"]
-
 
 class Stop:
     """Why :meth:`PcapngBlocks.scan` stopped: the values of :attr:`PcapngBlocks.stop`."""

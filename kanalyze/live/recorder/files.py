@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tls.keylog import KeyLog
 
-__all__ = ["PcapngWriter", "RollingParquet"]
-
 
 def numbered_files(folder: Path, name: re.Pattern[str]) -> list[tuple[int, Path]]:
     """Return the numbers and paths of the regular files whose names match, sorted by number.

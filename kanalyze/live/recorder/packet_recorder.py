@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.filters import RowFilter
 
-__all__ = ["PacketRecorder"]
-
 _NS_PER_S: Final = 1_000_000_000
 _SETTLE_NS: Final = 2 * _NS_PER_S
 """How long packets stay buffered in addition to the lead, because rows of other connections may

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import TokenBytes
     from kanalyze.model.tcp import TcpConnection
 
-__all__ = ["PacketRing", "SelectedPackets"]
-
 Sender = tuple[int, int]
 """The hash of a connection, and the hash of the endpoint that sends."""
 

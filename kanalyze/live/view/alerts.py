@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from kanalyze.live.window.snapshot import CaptureState, Snapshot
 
-__all__ = ["alerts"]
-
 _SEVERE = "bold white on red"
 _BAD = "bold red"
 _WARNING = "bold yellow"

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.report import DeclaredColumn
     from kanalyze.spec.rows.requests import Row
 
-__all__ = ["REQUESTS", "TABLES", "LiveTable", "finding_text", "sorted_entries", "table_lines"]
-
 _Shown: TypeAlias = "Callable[[Any, Snapshot], str]"
 
 

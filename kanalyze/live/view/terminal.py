@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-__all__ = ["Terminal", "can_draw"]
-
 _ESCAPE = "\x1b"
 _NAMES = {
     _ESCAPE: "escape",

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.names import AddressNames
 
-__all__ = ["ViewController"]
-
 _MAX_ITEMS = 100
 """Maximum number of items to show of a list, such as the partitions of a request."""
 

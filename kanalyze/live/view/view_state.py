@@ -17,8 +17,6 @@ from kanalyze.spec.rows.requests import Row
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-__all__ = ["Effect", "ViewState"]
-
 _FILTER_LIMIT = 80
 _NONE = -1
 _END = 1 << 30

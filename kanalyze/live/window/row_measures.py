@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.columns.block import ColumnValues, RowBlock
 
-__all__ = [
-    "NamedItems",
-    "RowChoice",
-    "RowMeasures",
-    "held_back_on_purpose",
-    "rows_with_items",
-    "text_matches",
-]
-
 _PRODUCE_APIS = frozenset({"Produce", "MultiProduce"})
 _FETCH_APIS = frozenset({"Fetch", "MultiFetch", "ShareFetch"})
 _JOIN_APIS = frozenset({"JoinGroup"})

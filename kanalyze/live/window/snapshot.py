@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.names import AddressNames
 
-__all__ = [
-    "PIPE",
-    "Amounts",
-    "CaptureState",
-    "LagOfTopic",
-    "LatestFindings",
-    "OpenedRows",
-    "Snapshot",
-]
-
 PIPE = "-"
 """The source of a capture from a pipe."""
 

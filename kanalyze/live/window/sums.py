@@ -28,21 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "ExactSum",
-    "GroupedRows",
-    "Items",
-    "Key",
-    "KeyedSums",
-    "LatencySketch",
-    "Max",
-    "Quantiles",
-    "SumSource",
-    "key_of",
-    "numbers_of",
-    "values_at",
-]
-
 Mask: TypeAlias = "NDArray[np.bool_]"
 Column: TypeAlias = "IntArray | WordArray | Mask"
 

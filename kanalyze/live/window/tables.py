@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from kanalyze.live.window.row_measures import RowMeasures
 
-__all__ = ["RECENT_TABLES", "WINDOW_TABLES", "GroupEvents", "WindowTable"]
-
 MEMBER_LIMIT = 32
 """Maximum number of members to count in a group. Their order does not decide which are counted."""
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.columns.block import ColumnValues
 
-__all__ = ["Windows"]
-
 MAX_ROWS = 100_000
 MAX_BYTES = 64 << 20
 

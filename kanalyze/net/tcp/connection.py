@@ -61,17 +61,6 @@ if TYPE_CHECKING:
     from kanalyze.net.tcp.limits import ReassemblyLimits
     from kanalyze.net.tcp.segment_iterator import Pair, SegmentIterator
 
-__all__ = [
-    "IS_ANOTHER",
-    "IS_OVER",
-    "MAX_TIMED_SEGMENTS",
-    "HalfOpenConnection",
-    "Meter",
-    "OpenConnection",
-    "RoundTripTimer",
-    "TimedSegments",
-]
-
 AT_END, IS_ANOTHER, IS_OVER = range(3)
 """Where :meth:`OpenConnection.feed` stopped."""
 SEQUENCE_MASK = 0xFFFF_FFFF

@@ -45,18 +45,6 @@ if TYPE_CHECKING:
     from kanalyze.net.tcp.limits import ReassemblyLimits
     from kanalyze.net.tcp.segment_iterator import Segment
 
-__all__ = [
-    "PAST_WINDOW_BYTES",
-    "BufferedSegment",
-    "HalfStream",
-    "PathTimer",
-    "ReorderBuffer",
-    "SequenceSpace",
-    "StreamAnomalies",
-    "StreamWriter",
-    "distance",
-]
-
 LONGEST_SEGMENT_BYTES: Final = 1 << 32
 """An IP header cannot give a larger length."""
 SEQUENCE_MASK = 0xFFFF_FFFF

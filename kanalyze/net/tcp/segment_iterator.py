@@ -57,23 +57,6 @@ if TYPE_CHECKING:
 
     from kanalyze.net.segment_columns import SegmentColumns
 
-__all__ = [
-    "IDENTIFIED_NS",
-    "IS_COPY",
-    "IS_ZERO_WINDOW",
-    "UNIDENTIFIED_NS",
-    "WITHIN_PACKETS",
-    "DuplicateDetector",
-    "DuplicateLookup",
-    "Pair",
-    "Segment",
-    "SegmentGroups",
-    "SegmentIterator",
-    "check_pair",
-    "key_endpoint",
-    "new_segment",
-]
-
 _COLUMNS: Final = (
     *("number", "time_ns", "sequence", "acknowledgment", "flags", "payload_bytes", "window"),
     *("checksum", "identification", "source_high", "source_low", "destination_high"),

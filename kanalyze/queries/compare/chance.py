@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-__all__ = ["Chance", "Counts", "Resampled", "chances", "slices_of"]
-
 PERMUTATIONS = 1999
 RESAMPLES = 999
 MAX_OF_SHORTER = 32

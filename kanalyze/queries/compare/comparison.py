@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.compare.chance import Chance
     from kanalyze.queries.compare.sides import LatencyCells, LineKey, Presence, Side, SideLine
 
-__all__ = ["SCHEMA", "Thresholds", "compare_sides"]
-
 SCHEMA = 1
 FALSE_ALARMS = 0.05
 """Probability that any difference is reported if there is none."""

@@ -19,8 +19,6 @@ from kanalyze.queries.findings import MAX_OF_A_KIND
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-__all__ = ["SideFindings", "only_in", "without_uuids"]
-
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 

@@ -31,24 +31,6 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.int64]
 
-__all__ = [
-    "BIN_RATIO",
-    "OF_READ",
-    "QUANTILES",
-    "STATUSES",
-    "LatencyCells",
-    "LineKey",
-    "Presence",
-    "Side",
-    "SideLine",
-    "active_seconds",
-    "bin_ns",
-    "is_report",
-    "parse_report",
-    "side_of_report",
-    "side_of_rows",
-]
-
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 STATUSES = ("errors", "unanswered", "throttled", "unread")
 OF_READ = ("errors", "throttled")

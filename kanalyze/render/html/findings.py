@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from kanalyze.common.zones import Zone
 
-__all__ = ["findings_html"]
-
 _MOST = 40
 _LONGEST_TEXT, _LONGEST_ADVICE = 400, 4000
 _GRAVE, _SERIOUS = 70, 40

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from kanalyze.common.zones import Zone
 
-__all__ = ["model_of"]
-
 _PARTS = (
     *({"column": column, "class": class_, "title": title} for column, class_, title in PARTS),
     {"column": None, "class": "latency", "title": "network and broker together"},

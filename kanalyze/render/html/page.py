@@ -35,8 +35,6 @@ from kanalyze.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["html_page", "plain_page"]
-
 _LONGEST_HEAD_LINE = 2_000
 _MAX_CLIENTS = 500
 _MAX_HEAD_LINES = 60

@@ -9,8 +9,6 @@ from typing import Any
 
 from kanalyze.common.named_tuples import NamedTuple
 
-__all__ = ["TABLES", "Table", "table_specs"]
-
 
 class PageColumn(NamedTuple):
     """A column of a table."""

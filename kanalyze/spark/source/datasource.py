@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from kanalyze.batch.read_plan import ReadPlan
     from kanalyze.batch.table_options import Options
 
-__all__ = ["KanalyzeDataSource", "register"]
-
 
 def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("kanalyze")`` known to a session, also if it is known already."""

@@ -10,15 +10,6 @@ from typing import Annotated, Literal, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.columns import Bytes, Column, Int16, Int32, Int64, Time, columns_of
 
-__all__ = [
-    "ANOMALY_COLUMNS",
-    "QUALITY",
-    "QUALITY_COLUMNS",
-    "AnomalyRow",
-    "QualityFact",
-    "Stage",
-]
-
 Stage: TypeAlias = Literal["capture", "net", "connection"]
 
 

@@ -21,21 +21,6 @@ from kanalyze.spec.columns import (
 )
 from kanalyze.spec.rows.requests import COLUMNS, Topic, TopicId
 
-__all__ = [
-    "CARRIED_COLUMNS",
-    "CARRIED_NAMES",
-    "CHANGE_COLUMNS",
-    "CLIENT_METRIC_COLUMNS",
-    "GROUP_COLUMNS",
-    "METADATA_COLUMNS",
-    "REQUEST_ID",
-    "AssignedPartition",
-    "Change",
-    "ClientMetric",
-    "GroupEvent",
-    "MetadataEntry",
-]
-
 REQUEST_ID = Column(
     "request_id",
     "int64",

@@ -27,8 +27,6 @@ from kanalyze.spec.rows.requests import (
     Proxy,
 )
 
-__all__ = ["CONNECTION_COLUMNS", "ConnectionRow", "End"]
-
 End: TypeAlias = Literal["client", "broker"]
 
 _HandshakeRtt: TypeAlias = Annotated[

@@ -10,8 +10,6 @@ from typing import Annotated
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.columns import Column, Int32, columns_of
 
-__all__ = ["BROKER_COLUMNS", "NAMED_ROWS", "NAMED_TABLES", "NAME_COLUMNS", "Names"]
-
 
 class Names(NamedTuple):
     """What is known of the two ends of a connection at the time of a line."""

@@ -18,15 +18,6 @@ from kanalyze.spec.rows.requests import (
     TopicId,
 )
 
-__all__ = [
-    "RECORD_COLUMNS",
-    "VALUE_COLUMNS",
-    "WHOLE_CAPTURE_COLUMNS",
-    "HeaderItem",
-    "RecordRow",
-    "columns_of_records",
-]
-
 
 class HeaderItem(NamedTuple):
     """One header of a record."""

@@ -22,27 +22,6 @@ from kanalyze.spec.columns import (
     from_field,
 )
 
-__all__ = [
-    "COLUMNS",
-    "Capture",
-    "CapturePoint",
-    "ClientId",
-    "Connection",
-    "ConnectionEnd",
-    "ConnectionNumber",
-    "ErrorItem",
-    "PartitionItem",
-    "Principal",
-    "ProxiedClientIp",
-    "ProxiedClientPort",
-    "ProxiedTarget",
-    "Proxy",
-    "Row",
-    "Status",
-    "Topic",
-    "TopicId",
-]
-
 Status: TypeAlias = Literal["ok", "error", "one_way", "unanswered", "orphan_response", "malformed"]
 ConnectionEnd: TypeAlias = Literal["fin", "reset", "open", "reused", "limit", "idle"]
 """Why a connection has no more updates: both ends sent a FIN; one sent a RST; the capture ended

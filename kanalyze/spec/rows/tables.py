@@ -28,8 +28,6 @@ from kanalyze.spec.rows.views import FLOW_COLUMNS, LAG_COLUMNS, REPLICATION_COLU
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ALWAYS", "SQL_TABLES", "TABLES", "TableSpec", "choose_tables", "stored_columns"]
-
 
 class TableSpec(NamedTuple):
     """The definition of a table of a run."""

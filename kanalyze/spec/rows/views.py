@@ -11,16 +11,6 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.columns import Bytes, Column, Int32, Int64, Nanoseconds, Time, columns_of
 from kanalyze.spec.rows.requests import ClientId, Principal, Topic
 
-__all__ = [
-    "FLOW_COLUMNS",
-    "FLOW_KEYS",
-    "LAG_COLUMNS",
-    "REPLICATION_COLUMNS",
-    "Flow",
-    "Lag",
-    "Replication",
-]
-
 
 class Flow(NamedTuple):
     """What one client has sent and got: for a group, about a topic, in one direction, at a broker.

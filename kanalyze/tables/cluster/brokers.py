@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
     from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = [
-    "METADATA_FIELDS",
-    "SAID_BY_RESPONSES",
-    "SeenMetadata",
-    "hinting",
-    "metadata_entries",
-]
-
 _PRODUCE, _FETCH, _METADATA, _API_VERSIONS = 0, 1, 3, 18
 SAID_BY_RESPONSES = frozenset({_METADATA, _API_VERSIONS})
 """Kafka keys of the APIs that nearly all connections ask, and whose facts need no request."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = ["CHANGE_FIELDS", "IN_SYNC", "changes"]
-
 _Values: TypeAlias = "dict[str, Any]"
 _Codes: TypeAlias = "Mapping[Any, int | None]"
 

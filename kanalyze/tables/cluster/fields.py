@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Message
     from kanalyze.tables.requests.extract import Extractors
 
-__all__ = ["BodyFields", "FieldPaths", "more_fields"]
-
 FieldPaths: TypeAlias = "Mapping[int, tuple[tuple[str, ...], tuple[str, ...]]]"
 """By API key: the paths of fields in requests, and in responses."""
 

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.embedded_protocols import Subscription
     from kanalyze.tables.cluster.fields import FieldPaths
 
-__all__ = [
-    "COMMIT_APIS",
-    "GROUP_FIELDS",
-    "HEARTBEAT",
-    "MAX_LISTED",
-    "OFFSET_FIELDS",
-    "OffsetEvents",
-    "PartitionOffset",
-    "group_events",
-]
-
 
 class PartitionOffset(NamedTuple):
     """What a message says of the offset of one partition: the last fields of an event."""

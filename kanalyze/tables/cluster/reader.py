@@ -55,16 +55,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tables.requests.topic_names import TopicNames
 
-__all__ = [
-    "CLIENT_METRICS",
-    "CLUSTER_TABLES",
-    "ClusterFacts",
-    "ClusterLines",
-    "ClusterReader",
-    "fields_of",
-    "push_reader",
-]
-
 _GROUPS, _METADATA, _CHANGES = "groups", "metadata", "changes"
 CLIENT_METRICS = "client_metrics"
 """The table that needs a package besides."""

@@ -23,8 +23,6 @@ from kanalyze.tables.requests.topic_names import topic_id_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["client_metrics"]
-
 _MOST_BYTES: Final = 4 << 20
 """``telemetry.max.bytes`` of a broker is 1 MiB, of what comes out of the compression, too."""
 _MOST_POINTS: Final = 10_000

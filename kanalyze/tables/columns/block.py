@@ -35,21 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.columns.buffers import IntBuffer
 
-__all__ = [
-    "BUFFERED_BYTES",
-    "ROW_BYTES",
-    "ColumnValues",
-    "Ints",
-    "Lists",
-    "MergedRows",
-    "RowBlock",
-    "Words",
-    "bytes_of_row",
-    "columns_of_rows",
-    "drained",
-    "words_in_use",
-]
-
 BUFFERED_BYTES = 16 << 20
 """Memory in bytes for the rows that are buffered at a time, as objects or as columns."""
 ROW_BYTES = 2000

@@ -23,27 +23,6 @@ if TYPE_CHECKING:
     Longs = Sequence[int] | memoryview
     """64-bit integers, contiguous in memory."""
 
-__all__ = [
-    "IntBuffer",
-    "WordBuffer",
-    "add_list_sizes",
-    "add_word_sizes",
-    "bits",
-    "bits_of_codes",
-    "bits_of_longs",
-    "buffers_of",
-    "differences",
-    "first_places",
-    "ints_of",
-    "items_of_lists",
-    "narrowed_ints",
-    "narrowed_shorts",
-    "picked_bytes",
-    "recoded",
-    "sums_up_to",
-    "words_of",
-]
-
 
 class IntBuffer:
     """A column of nullable 64-bit integers that is being written."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.columns import Column
 
-__all__ = ["first_rows", "limited", "sort_column"]
-
 _MOST_PENDING: Final = 65_536
 """Rows that are gathered before those that are not among the first are dropped."""
 

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     from kanalyze.tables.columns.block import ColumnValues, RowBlock
 
-__all__ = [
-    "IntArray",
-    "ListArray",
-    "WordArray",
-    "all_began_ns",
-    "endpoints_of",
-    "ints_of",
-    "lists_of",
-    "words_of",
-]
-
 
 class IntArray(NamedTuple):
     """See :class:`~kanalyze.tables.columns.block.Ints`."""

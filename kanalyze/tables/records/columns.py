@@ -44,17 +44,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.records.fetched import FetchedField, OffsetRanges
     from kanalyze.tables.records.values import RecordSearch, ShownValues
 
-__all__ = [
-    "KNOWN_HEADERS",
-    "OF_BATCH",
-    "HeaderFacts",
-    "RecordColumns",
-    "RecordFieldRows",
-    "add_problem",
-    "facts_of",
-]
-
-
 LARGEST_INT64 = (1 << 63) - 1
 
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.records.batches import RecordBatch
 
-__all__ = ["LAST_OFFSET", "FetchedField", "OffsetRanges", "ProducedOffsets", "Transactions"]
-
-
 LAST_OFFSET = (1 << 63) - 1
 _MAX_RANGES = 1 << 20
 _UNKNOWN = -1

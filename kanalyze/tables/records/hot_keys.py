@@ -18,8 +18,6 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.spec.columns import Int64, columns_of
 from kanalyze.tables.columns.block import Ints, RowBlock, Words
 
-__all__ = ["HOT_KEY_COLUMNS", "HotKey", "HotKeys"]
-
 MOST_KEPT: Final = 100_000
 _LONGEST_KEY: Final = 256
 _TEXTS: Final = ("topic", "topic_id", "api_name", "key", "key_encoding", "problem")

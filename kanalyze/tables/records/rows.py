@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.records.schemas import SchemaColumns
     from kanalyze.tables.records.values import RecordSearch, ValuesAs
 
-__all__ = ["RecordReader", "has_records"]
-
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 

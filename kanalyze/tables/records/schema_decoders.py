@@ -28,8 +28,6 @@ from kanalyze.common.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["FORMATS", "SchemaError", "SchemaText", "decoder_of", "require_libraries"]
-
 FORMATS = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
 """The types of a registry, and what the column ``value_encoding`` calls them."""
 _LIBRARIES = {"AVRO": ("fastavro",), "PROTOBUF": ("google.protobuf", "grpc_tools"), "JSON": ()}

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import ColumnValues
     from kanalyze.tables.records.values import ShownValues
 
-__all__ = ["FILE_ENDINGS", "Schema", "SchemaColumns", "parse_schemas"]
-
 _TEXT_KINDS = {"avsc": "AVRO", "proto": "PROTOBUF"}
 FILE_ENDINGS = (".json", ".jsonl", *(f".{ending}" for ending in _TEXT_KINDS))
 """Endings of the files that have schemas."""

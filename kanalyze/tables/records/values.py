@@ -15,9 +15,6 @@ from kanalyze.errors import UsageError
 if TYPE_CHECKING:
     from kanalyze.kafka.records.types import Record
 
-__all__ = ["AS_TEXT", "RecordSearch", "ShownValues", "ValuesAs", "parse_search", "search_of"]
-
-
 ValuesAs: TypeAlias = Literal["base64", "escaped"]
 """How bytes that are not text are written."""
 AS_TEXT = "text"

@@ -64,8 +64,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.exchange import Exchange
 
-__all__ = ["FETCH", "PRODUCE", "SHARE_FETCH", "Extractors"]
-
 PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
 OFFSET_FETCH, FIND_COORDINATOR = 9, 10
 JOIN_GROUP, SYNC_GROUP = 11, 14

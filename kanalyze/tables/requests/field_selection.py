@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.compiler import Selection
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec
 
-__all__ = ["FieldRoles", "field_roles", "newer_columns", "projection_of"]
-
 _PARTITION_NAMES = frozenset({"Partition", "PartitionIndex", "PartitionId", "Index"})
 _PARTITION_LIST_NAMES = frozenset({"Partitions", "PartitionIndexes"})
 _SKIPPED_STRUCTS = frozenset({"ForgottenTopicsData"})

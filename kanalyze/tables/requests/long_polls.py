@@ -113,23 +113,6 @@ if TYPE_CHECKING:
         SessionPartition,
     )
 
-__all__ = [
-    "HEARTBEAT_APIS",
-    "HELD_BACK_APIS",
-    "MAX_LISTED",
-    "MAY_WAIT_APIS",
-    "MEMBER_APIS",
-    "FetchSession",
-    "FetchSessions",
-    "LongPollDetector",
-    "is_replication",
-    "longest_join_ms",
-    "longest_wait_ms",
-    "may_be_held_back",
-    "waited_for_members",
-]
-
-
 Value = TypeVar("Value")
 
 _FETCH, _JOIN_GROUP, _SYNC_GROUP, _SHARE_FETCH = 1, 11, 14, 78

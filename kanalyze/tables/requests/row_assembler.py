@@ -70,8 +70,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.extract import Extractors
     from kanalyze.tables.requests.summaries import ExchangeSummary
 
-__all__ = ["RowAssembler", "with_names"]
-
 _ROW_BYTES = 420
 _ITEM_BYTES = 70
 """Bytes of a row as columns, and of each item of its lists, without its texts."""

@@ -124,23 +124,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.topic_names import TopicNames
     from kanalyze.tables.requests.topics import KeyTable, TopicTable
 
-__all__ = [
-    "ERROR_IDS",
-    "ApiDirectory",
-    "ErrorWriter",
-    "FieldWriter",
-    "ListWriter",
-    "PacketNumbers",
-    "PartitionWriter",
-    "PartsWriter",
-    "PeersWriter",
-    "RowApi",
-    "RowPeers",
-    "TopicLookup",
-    "capture_point",
-]
-
-
 ERROR_IDS = "errors.topic_id"
 """Not a column of rows: the ids of topics whose name was unknown when their error was written."""
 

@@ -63,20 +63,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.values import EncodedFields, Shape
     from kanalyze.tables.requests.field_selection import FieldRoles
 
-__all__ = [
-    "DEFAULTED_FIELDS",
-    "FIELD_NUMBERS",
-    "BodyWalk",
-    "Delivery",
-    "ExchangeSummary",
-    "FetchSessionUpdate",
-    "PartitionColumns",
-    "PartitionSummary",
-    "SessionPartition",
-    "summary_without_ids",
-]
-
-
 _USED = {
     "group_id": GROUP_ID,
     "transactional_id": TRANSACTIONAL_ID,

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.decode_plans import MessageKind
     from kanalyze.kafka.session.exchange import Exchange
 
-__all__ = ["NameReader", "NameSearch", "TopicNames", "parse_topic_ids", "topic_id_text"]
-
-
 NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
 """A function that yields all ids and names in the whole capture, in order."""
 

@@ -33,8 +33,6 @@ MIN_SLOTS = 16
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["KeyTable", "TopicTable"]
-
 METADATA_TOPIC, METADATA_TOPIC_ID = "__cluster_metadata", bytes(15) + b"\1"
 """The log of metadata, which controllers and brokers fetch by Raft (KIP-595)."""
 _MOST_NAMES = 200_000
