@@ -200,7 +200,7 @@ EXAMPLES = {
     "offset_out_of_range": "errors",
     "rebalances": "fault-rebalances",
     "refused_by_kafka_4": "old-0-9-0-1",
-    "tls_certificate_expires": "tls/tls12-expired",
+    "tls_certificate_expires": "tls/tls12-mutual",
     "tls_failed": "tls/tls12-unknown-ca",
     "tls_weak": "tls/tls10-and-11",
     "unknown_topic": "errors",
