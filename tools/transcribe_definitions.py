@@ -298,7 +298,6 @@ def api_table(text: str, superseded: Sequence[MessageFact]) -> str:
         "In: nothing. Out: plain text for :mod:`kanalyze.kafka.schema.catalog`. Must not import\n"
         'anything: it is loaded at every start.\n"""\n\n'
         "from __future__ import annotations\n\n"
-        '__all__ = ["APIS", "RELEASES", "SUPERSEDED"]\n\n'
         f"RELEASES = {_words(releases)}\n"
         '"""The releases whose versions a row gives."""\n\n'
         'APIS = """\\\n' + "\n".join(shown) + '\n"""\n'
@@ -338,7 +337,6 @@ def error_table(text: str) -> str:
         "In: nothing. Out: plain values for :mod:`kanalyze.kafka.schema.error_codes`. Must not\n"
         'import anything: it is loaded at every start.\n"""\n\n'
         "from __future__ import annotations\n\n"
-        '__all__ = ["ERRORS"]\n\n'
         "ERRORS = {\n" + shown + "}\n"
         '"""Name, and whether a client may retry, by code."""\n'
     )

@@ -44,6 +44,8 @@ def scan(request: pytest.FixtureRequest) -> Iterator[None]:
         for name, users in _SCANNED_BY.items():
             plain = modules[name]
             for user in users:
-                for shared in set(plain.__all__) & set(vars(user)):
-                    patch.setattr(user, shared, getattr(plain, shared))
+                for shared, value in vars(plain).items():
+                    is_own = getattr(value, "__module__", None) == plain.__name__
+                    if is_own and shared in vars(user):
+                        patch.setattr(user, shared, value)
         yield

@@ -157,7 +157,9 @@ def test_sections_that_there_are_not_are_refused(words, message, fake, capsys):
 
 def test_a_failing_query_of_a_user_costs_that_query(fake, capsys, tmp_path):
     head = "-- Mine.\n--\n-- severity: 1\n-- sure: yes\n-- why: a\n-- repair: b\n"
-    (tmp_path / "mine.sql").write_text(f"{head}SELECT error(api_name) AS what FROM requests")
+    (tmp_path / "mine.sql").write_text(
+        f"{head}SELECT error(api_name) AS what, 1 AS weight FROM requests"
+    )
     assert main(["report", "x.pcap", "--queries", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""

@@ -91,6 +91,7 @@ def test_every_condition_of_a_filter_is_described() -> None:
     conditions = make_filter(
         api=["Fetch"],
         client_id=["a*"],
+        principal=["a*"],
         client_ip=["10.0.0.0/8"],
         broker=["10.0.0.1:9092"],
         port=[9092],

@@ -77,7 +77,7 @@ def check(registry: CollectorRegistry, message: bytes) -> int:
 def test_every_sample_of_a_scrape_is_a_point(name: str) -> None:
     metrics = Metrics()
     rows = list(kanalyze.requests(path(name)))
-    metrics.add(RowBlock.of_rows(rows))
+    metrics.add(RowBlock.of_rows(rows), NOW_NS)
     message = metrics_message(metrics.registry.collect(), NOW_NS, NOW_NS + 5)
     assert check(metrics.registry, message) > 100
     for each in points_of(message).values():

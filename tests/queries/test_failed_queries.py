@@ -36,7 +36,7 @@ REASON = "Invalid Input Error: no luck"
 def fail(monkeypatch: pytest.MonkeyPatch, kind: str, name: str, sql: str = "") -> None:
     """Let a query fail while it runs."""
     query = built_in(kind)[name]
-    text = sql or "SELECT error('no luck') AS what FROM requests"
+    text = sql or "SELECT error('no luck') AS what, 1 AS weight FROM requests"
     used = "".join(f" AND ${parameter} IS NOT NULL" for parameter in query.parameters)
     lines = query.description.splitlines()
     always = "\n".join(line for line in lines if not line.startswith("only if "))
@@ -102,7 +102,12 @@ def test_without_a_finding_that_failed_nothing_is_not_said(monkeypatch: pytest.M
 def test_commands_end_well_though_a_query_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fail(monkeypatch, "findings", "throttled", "SELECT 2147483647::INTEGER + 1::INTEGER AS what")
+    fail(
+        monkeypatch,
+        "findings",
+        "throttled",
+        "SELECT 2147483647::INTEGER + 1::INTEGER AS what, 1 AS weight",
+    )
     line = "finding throttled: not searched, Out of Range Error: Overflow in addition of INT32"
     files = [tmp_path / name for name in ("r.html", "r.json", "r.md")]
     page, report, markdown = map(str, files)
@@ -152,7 +157,7 @@ def test_a_report_with_null_for_a_table_can_be_compared(monkeypatch: pytest.Monk
 
 
 def test_a_query_without_enough_memory_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    large = "SELECT length(list(i)::VARCHAR) AS what FROM range(20000000) r(i)"
+    large = "SELECT length(list(i)::VARCHAR) AS what, 1 AS weight FROM range(20000000) r(i)"
     fail(monkeypatch, "findings", "throttled", large)
     report, _ = report_and_page()
     [failed] = report["failed_queries"]

@@ -52,8 +52,9 @@ SELECT
     sum(throttle_time_ms) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS weight,
     min(request_start_ns) FILTER (WHERE throttle_time_ms >= $least_throttle_ms) AS first_time_ns,
     -- Until the client may send again, or the capture ends.
-    least(
-        max(response_start_ns + CAST(throttle_time_ms AS BIGINT) * 1000000), max(time_extent.last_ns)
+    max(
+        response_start_ns
+        + least(CAST(throttle_time_ms AS BIGINT) * 1000000, time_extent.last_ns - response_start_ns)
     ) AS last_time_ns
 FROM judged
 CROSS JOIN time_extent
