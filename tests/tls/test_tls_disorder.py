@@ -29,6 +29,21 @@ def test_a_transformed_capture_gives_the_same_rows(name: str, label: str, tmp_pa
     assert differences(f"tls/{name}", [label], tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("sent again with other bytes", "tls13-key-update"),
+        ("extended backwards", "tls12-clients"),
+        ("extended both ways", "tls12-resumed"),
+    ],
+)
+def test_a_fetch_behind_one_that_is_held_back_waits_with_it_though_bytes_came_again(
+    name: str, label: str, tmp_path: Path
+) -> None:
+    """What it waited for is known, though how its time divides is not."""
+    assert differences(f"tls/{name}", [label], tmp_path) == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("label", OF_STREAMS)
 @pytest.mark.parametrize("name", WHOLE)

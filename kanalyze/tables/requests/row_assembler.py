@@ -357,7 +357,7 @@ class RowAssembler:
             else:
                 limit_ms = longest_wait_ms(summary)
             limit_ns = -1 if limit_ms is None else limit_ms * _NS_PER_MS
-            is_within = self._latency_parts.put_wait(at, request, response, limit_ns)
+            is_within = self._latency_parts.put_wait(at, exchange, request, response, limit_ns)
         else:
             self._latency_parts.put_no_wait(at)
         self._waited.put(at, was_held == 1 and is_within)

@@ -164,7 +164,7 @@ cdef class PartsWriter:
     cdef put_no_wait(self, Py_ssize_t at)
     @cython.locals(rest_ns=cython.longlong, waited_ns=cython.longlong, is_known=cython.bint,
         is_within=cython.bint)
-    cdef bint put_wait(self, Py_ssize_t at, Message request, Message response,
+    cdef bint put_wait(self, Py_ssize_t at, Exchange exchange, Message request, Message response,
         long long limit_ns) except -1
     @cython.locals(to_broker=RoundTripHistory, to_client=RoundTripHistory,
         broker_ns=cython.longlong, client_ns=cython.longlong, is_ended=cython.bint)

@@ -782,11 +782,14 @@ class PartsWriter:
         """Write that the broker did not hold the last row's response back."""
         self._waited_ns.put(at, 0)
 
-    def put_wait(self, at: int, request: Any, response: Any, limit_ns: int) -> bool:
+    def put_wait(
+        self, at: int, exchange: Exchange, request: Any, response: Any, limit_ns: int
+    ) -> bool:
         """Write how long the broker held the last row's response back.
 
         Args:
             at: number of the row.
+            exchange: its exchange.
             request: its request, which has an end.
             response: its response.
             limit_ns: the longest wait; -1 if it has none.
@@ -799,7 +802,11 @@ class PartsWriter:
         if not is_known:
             if not _is_near(request, response):
                 return True
-            rest_ns = response.start_ns - request.last_ns - self._network_ns
+            # What the broker held back before this request held it back too.
+            begin_ns = request.last_ns
+            if begin_ns < exchange.previous_ns <= response.start_ns:
+                begin_ns = exchange.previous_ns
+            rest_ns = response.start_ns - begin_ns - self._network_ns
         is_within = limit_ns < 0 or rest_ns - limit_ns <= MAX_LATE_NS
         if is_known or not is_within:
             waited_ns = rest_ns if limit_ns < 0 else min(rest_ns, limit_ns)
