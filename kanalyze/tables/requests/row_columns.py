@@ -804,8 +804,8 @@ class PartsWriter:
                 return True
             # What the broker held back before this request held it back too.
             begin_ns = request.last_ns
-            if begin_ns < exchange.previous_ns <= response.start_ns:
-                begin_ns = exchange.previous_ns
+            if exchange.previous_ns > begin_ns:
+                begin_ns = min(exchange.previous_ns, response.start_ns)
             rest_ns = response.start_ns - begin_ns - self._network_ns
         is_within = limit_ns < 0 or rest_ns - limit_ns <= MAX_LATE_NS
         if is_known or not is_within:
