@@ -146,6 +146,11 @@ def test_a_transformed_capture_has_the_rows_of_packet_by_packet(label: str, tmp_
     assert_same_after(Random(label).choice(SMALL), label, tmp_path)
 
 
+def test_packets_in_the_wrong_order_are_not_counted_whatever_the_batches(tmp_path: Path) -> None:
+    """A response is captured before its request, and packets are sent again between the two."""
+    assert_same_after("admin-many", "a direction shuffled, each with its time", tmp_path)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("label", TRANSFORMATIONS)
 @pytest.mark.parametrize("name", NAMES)

@@ -717,12 +717,14 @@ class PartsWriter:
         """Write the numbers of retransmitted packets and zero windows; return the former.
 
         Writes nothing and returns a negative number if the path no longer has the events of this
-        time.
+        time, or if the packets are not in the order of the exchange.
         """
         is_ended = response.last_packet != NO_PACKET
         first = request.start_packet
         last = response.last_packet if is_ended else response.start_packet
         span_ns = (response.last_ns if is_ended else response.start_ns) - request.start_ns
+        if first > last:
+            return -1
         retransmitted, zero_windows = 0, 0
         if path.has_events:
             retransmitted = path.retransmissions(first, last, span_ns)
