@@ -52,7 +52,9 @@ class InstallShellFiles(install_data):
 def _output(arguments: tuple[str, ...]) -> bytes:
     """Return what a command of the sources writes."""
     # The sources are not installed, and what was compiled beside them may be for another Python.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KANALYZE_PURE": "1"}
+    # What a build requires is in a place that only this process is told of.
+    places = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": places, "KANALYZE_PURE": "1"}
     done = subprocess.run(
         [sys.executable, *arguments],
         check=True,
