@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -59,6 +61,14 @@ for name in sys.argv[1:]:
     module = importlib.import_module(name)
     assert module.__file__.endswith(".py"), module.__file__
     assert getattr(module, "cython", cython) is cython
+"""
+BUILD = """
+import runpy, sys
+sys.path.insert(0, sys.argv.pop(1))
+sys.argv[:1] = []
+sys.path.insert(0, "tools/packaging")
+import backend
+runpy.run_path("setup.py", run_name="__main__")
 """
 DECODE = """
 from kanalyze.common.compiled import is_compiled
@@ -335,6 +345,33 @@ def test_compiled_modules_are_plain_python_that_needs_no_cython() -> None:
 
 
 # -- installed ------------------------------------------------------------------------------------
+
+
+def required_by_the_build(folder: Path) -> Path:
+    """A folder with the packages that a build requires, and no others."""
+    folder.mkdir()
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    for requirement in build["requires"]:
+        found = metadata.distribution(re.split(r"[<>=! ;[]", requirement)[0])
+        for name in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            (folder / name).symlink_to(str(found.locate_file(name)))
+    return folder
+
+
+def test_a_build_imports_only_what_it_requires(tmp_path: Path) -> None:
+    """In an environment with nothing else, whose place only the process of the build knows."""
+    venv.create(tmp_path / "environment", symlinks=True)
+    out = tmp_path / "out"
+    command = ["setup.py", "-q", "install_data", "--install-dir", str(out)]
+    required = required_by_the_build(tmp_path / "required")
+    subprocess.run(
+        [tmp_path / "environment" / "bin" / "python", "-c", BUILD, required, *command],
+        check=True,
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )
+    written = [path for path in out.rglob("*") if path.is_file() and path.read_bytes()]
+    assert {path.relative_to(out).as_posix() for path in written} == {*FILES_FOR_SHELLS}
 
 
 @pytest.fixture

@@ -232,14 +232,14 @@ def _named(columns: Iterable[Column], names: Container[str] | None) -> tuple[Col
     )
 
 
-SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")
+_SAVED_TABLES = ("groups", "metadata", "changes", "capture_quality")
 """Tables to save in addition to those that every run fills; and records if they are asked for."""
 
 
 def tables_to_save(*, records: bool) -> tuple[str, ...]:
     """Return the tables to save; metrics of clients only if what reads them is installed."""
     has_otlp = find_spec("opentelemetry") and find_spec("opentelemetry.proto")
-    return (*SAVED_TABLES, *[CLIENT_METRICS] * bool(has_otlp), *[RECORDS] * records)
+    return (*_SAVED_TABLES, *[CLIENT_METRICS] * bool(has_otlp), *[RECORDS] * records)
 
 
 def save_tables(

@@ -445,9 +445,11 @@ def _difference(row: Row, truth: _Truth, response_packet: int | None, gone: froz
 def _difference_of_touched(row: Row, was: Row) -> str:
     if row.status in COMPLETE and row.status != was.status:
         return f"status {row.status}, not {was.status}"
-    # The order of a request is not always that of its response.
+    # The order of a request is not always that of its response, which may add the ids of topics.
     expected_parts = {
-        (part.topic_id or part.topic, part.partition): part for part in was.partitions
+        (topic, part.partition): part
+        for part in was.partitions
+        for topic in {part.topic, part.topic_id}
     }
     for part in row.partitions:
         true = expected_parts.get((part.topic_id or part.topic, part.partition))

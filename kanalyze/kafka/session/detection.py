@@ -247,8 +247,13 @@ class ProtocolDetector:
         """
         order = (1, 0) if state.tcp.opened_by == 1 else (0, 1)
         for direction in order:
-            stream = state.streams[direction]
-            wire = self._wire(stream, state.streams[1 - direction], last=last)
+            stream, other = state.streams[direction], state.streams[1 - direction]
+            wire = self._wire(stream, other, last=last)
+            is_accepted = state.tcp.opened_by == 1 - direction
+            # The end that was connected to is the client only if it is answered: a response whose
+            # request is lost looks like a request with the first topic's name as client id.
+            if is_accepted and wire == "kafka" and not self._is_answered(stream, other, last=last):
+                wire = None
             if wire is not None:
                 return KafkaMatch(direction, wire)
             if state.tcp.opened_by == direction and stream.first.new == "yes":

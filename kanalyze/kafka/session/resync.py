@@ -507,11 +507,12 @@ class ResponseLocator(FrameLocator):
                 return (0 if leads else index), index
             if fits is None and perhaps is None:
                 perhaps = index
-        if self._at_first_byte and perhaps is None and len(view) < MAX_UNCONFIRMED_BYTES:
+        if self._at_first_byte and len(view) < MAX_UNCONFIRMED_BYTES:
             # These may be responses to requests from before the capture. Several with rising ids
-            # are accepted; a single one is decided by the next bytes.
+            # are accepted, though an incomplete one seems to begin inside; a single one is decided
+            # by the next bytes.
             count = _chained_responses(view)
-            if count is not None:
+            if count is not None and (count > 1 or perhaps is None):
                 return (0 if count > 1 else None), 0
         # If bytes are missing, requests may become known later than their responses.
         return _accept_or_wait(

@@ -637,9 +637,14 @@ class LongPollDetector:
             known_ns = quiet_ns if quiet_ns <= request_ns else -1
             known = logs.before(self._news[3 * number], request_ns)
             if known >= 0:
-                if self._news[3 * number + 1] < logs.known[known + 1]:
+                end, at_ns = logs.known[known + 1], logs.known[known]
+                is_error = end > _ANY_OFFSET
+                # An error that a later response of the session does not have is over.
+                if self._news[3 * number + 1] < end and not (is_error and at_ns < known_ns):
+                    if is_error:
+                        self._learned_ns = at_ns  # it may have been over in a lost response
                     return False
-                known_ns = max(known_ns, logs.known[known])
+                known_ns = max(known_ns, at_ns)
             if known_ns < 0:
                 self._learned_ns = -1
                 return False

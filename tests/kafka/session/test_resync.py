@@ -139,6 +139,11 @@ def test_frames_whose_sizes_lead_to_an_awaited_response_are_found() -> None:
     assert responses({})(memoryview(unknown + k.response(6, b"and one more"))) == (0, 0)
     assert responses({})(memoryview(unknown + k.response(4, b"and one more")))[0] is None
     assert responses({})(memoryview(unknown + b"\xff" * 20))[0] is None
+    # Nor if the beginning of a large, awaited one seems to be inside.
+    part = (5_000_000).to_bytes(4, "big") + (76).to_bytes(4, "big") + b"\0" * 4 + b"\x7f" * 4
+    both = memoryview(k.response(5, part) + k.response(6, b"and one more"))
+    assert responses({76: (k.METADATA, 1)})(both) == (0, 0)
+    assert responses({76: (k.METADATA, 1)})(both[:-1])[0] is None
 
 
 def test_a_search_may_begin_with_an_unknown_response_only_where_the_capture_begins() -> None:

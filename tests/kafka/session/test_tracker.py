@@ -35,6 +35,20 @@ def test_the_client_is_known_by_its_requests_not_by_who_opened_the_connection() 
     assert talk.exchanges[0].peers.client == talk.tcp.endpoints[CLIENT]
 
 
+@pytest.mark.parametrize("opened_by", [CLIENT, BROKER])
+@pytest.mark.parametrize("loses", [0, 298])
+def test_a_response_without_its_request_is_no_request(opened_by: int, loses: int) -> None:
+    """The first response to Produce version 0: it begins as a Produce request, version 1, does."""
+    server = 1 - opened_by
+    partition = struct.pack(">iihq", 1, 0, 0, 5)
+    answer = k.response(1, struct.pack(">i", 1) + k.string("a-topic-of-16-by") + partition)
+    talk = Talk(opened_by=opened_by)
+    if loses:
+        talk.loses(opened_by, loses)
+    talk.says(server, answer).close()
+    assert talk.exchanges == []
+
+
 def test_the_first_packet_may_be_the_brokers() -> None:
     # A capture that begins between a request and its response.
     talk = Talk(opened_by=None).broker(k.heartbeat_answer(7))

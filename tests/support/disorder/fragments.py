@@ -3,7 +3,8 @@
 In: packets. Out: packets, each IP packet in two or more.
 
 RFC 791, section 3.2 (IPv4); RFC 8200, section 4.5 (IPv6). Fragments begin at multiples of 8 bytes
-of the payload that is cut. All fragments have the time of the original packet.
+of the payload that is cut. All fragments have the time of the original packet, where nothing else
+is said.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def fragmented_and_doubled(packets: list[Packet], noise: Random) -> list[Packet]
 def fragments_interleaved(packets: list[Packet], noise: Random) -> list[Packet]:
     """Every IP packet in up to five fragments; those of two packets at a time are mixed.
 
-    The last fragments stay in the order of their packets, so packets are whole in that order.
+    The last fragments stay in the order of their packets, so packets are whole in that order. Those
+    of the second packet that come before the last of the first one have the first one's time: times
+    do not go back, so files that they are spread over are merged in the order they have here.
     """
     found: list[Packet] = []
     waiting: list[Packet] | None = None
@@ -69,7 +72,8 @@ def fragments_interleaved(packets: list[Packet], noise: Random) -> list[Packet]:
         if waiting is None:
             waiting = parts
             continue
-        mixed = waiting[:-1] + parts[:-1]
+        time_ns = min(waiting[-1].time_ns, parts[-1].time_ns)
+        mixed = [part._replace(time_ns=time_ns) for part in waiting[:-1] + parts[:-1]]
         noise.shuffle(mixed)
         found += [*mixed, waiting[-1], parts[-1]]
         waiting = None

@@ -57,20 +57,24 @@ class Fetches:
         code: int = 0,
         logs: Sequence[tuple[str, int | None, int | None, int]] = (),
         size: int = 0,
+        session: FetchSessionUpdate | None = None,
+        lost_ns: int | None = None,
         **limits: int,
-    ) -> bool:
+    ) -> bool | None:
         """Feed a fetch: per log its topic, base offset, high watermark and error code."""
         summary = ExchangeSummary(self.topics)
         for name, value in {"max_wait_ms": 500, "min_bytes": 1, **limits}.items():
             summary.set_number(FIELD_NUMBERS[name], value)
-        summary.code = code
+        summary.code, summary.session = code, session
         summary.partitions = PartitionColumns(self.topics)
         for topic, offset, end, error in logs:
             part = PartitionSummary(topic, bytes(16), 0, 1, size, offset, end, None, error)
             summary.partitions.add_partition(part)
         sent_ns = request_ns or NOW
         came_ns = sent_ns + int(latency_ms * MS)
-        return self.detector.fetch_waited(summary, connection, sent_ns, came_ns, False, 0) == 1
+        lost = lost_ns is not None, lost_ns or 0
+        found = self.detector.fetch_waited(summary, connection, sent_ns, came_ns, *lost)
+        return None if found < 0 else found == 1
 
 
 RECENT, LATER, LONG_AGO = NOW - MS, NOW + 200 * MS, NOW - 10_000 * MS
@@ -127,6 +131,30 @@ def test_a_fetch_sent_while_another_is_delayed_is_delayed_with_it() -> None:
     assert fetches.answered(103, request_ns=inside)
     assert not fetches.answered(103, request_ns=inside, connection=2)
     assert not fetches.answered(3, request_ns=NOW + 504 * MS)
+
+
+ERROR: dict[str, Any] = {"logs": [("t", None, None, 6)]}
+
+
+def test_an_error_that_a_later_response_of_the_session_does_not_have_is_over() -> None:
+    fetches = Fetches()
+    assert fetches.answered(3, session=update(0, 0, response_session_id=7), **ERROR) is False
+    # What came between the two was not captured.
+    assert fetches.answered(501, request_ns=LATER, session=update(7, 3)) is True
+    later = LATER + 502 * MS
+    assert fetches.answered(300, request_ns=later, session=update(7, 4), **ERROR) is True
+    assert fetches.answered(3, request_ns=later + 301 * MS, session=update(7, 5), **ERROR) is False
+
+
+@pytest.mark.parametrize(("lost_ns", "expected"), [(RECENT, False), (NOW + 4 * MS, None)])
+def test_an_error_may_have_been_over_where_responses_are_lost(
+    lost_ns: int, expected: bool | None
+) -> None:
+    fetches = Fetches()
+    fetches.answered(3, **ERROR)
+    fetches.answered(3, request_ns=LATER, **read(("other", 5)))
+    found = fetches.answered(300, request_ns=LATER + 4 * MS, lost_ns=lost_ns, **ERROR)
+    assert found is expected
 
 
 def test_the_last_four_ends_of_a_log_are_known_of_any_connection_and_number() -> None:
