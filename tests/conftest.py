@@ -8,7 +8,7 @@ import gc
 import os
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -137,13 +137,6 @@ def few_findings_are_looked_for() -> Iterator[None]:
 
 
 @pytest.fixture
-def few_findings() -> Iterator[None]:
-    """Let reports look for few findings where they look for all (see below)."""
-    with few_findings_are_looked_for():
-        yield
-
-
-@pytest.fixture
 def all_findings() -> None:
     """Let reports look for all built-in findings where they look for few (see below)."""
 
@@ -166,18 +159,18 @@ def folder_of(file: Path) -> str:
 def _reports_of_others(request: pytest.FixtureRequest) -> Iterator[None]:
     """Make reports fast outside of the folders with tests of queries.
 
-    They look for few findings, and run no query twice on the same rows. Tests of the documentation
-    look for all findings, because it shows all. ``monkeypatch`` would take 0.2 ms for each test.
+    They look for few findings, and run no query twice on the same rows, which those of a batch are
+    not: they are in files. Tests of the documentation look for all findings, because it shows all.
+    ``monkeypatch`` would take 0.2 ms for each test.
     """
     folder = folder_of(request.path)
-    if folder in ("queries", "batch", "spark") or "all_findings" in request.fixturenames:
+    with ExitStack() as stack:
+        if folder != "queries" and "all_findings" not in request.fixturenames:
+            if folder != "docs":
+                stack.enter_context(few_findings_are_looked_for())
+            if folder not in ("batch", "spark"):
+                stack.enter_context(remembered_answers().repeated())
         yield
-    elif folder == "docs":
-        with remembered_answers().repeated():
-            yield
-    else:
-        with few_findings_are_looked_for(), remembered_answers().repeated():
-            yield
 
 
 @pytest.hookimpl(wrapper=True)

@@ -30,9 +30,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 TESTS = ROOT / "tests"
 
-SLOW_FOLDERS = {"cli": 3, "batch": 1, "spark": 1, "live": 1}
-"""Folders of tests that take longest, and among how many processes their files are dealt. They are
-started before all others, in this order."""
+SLOW_FOLDERS = {"spark": 1, "batch": 2, "cli": 3, "live": 1}
+"""Folders of tests that take long, and among how many processes their files are dealt. They are
+started before all others but the first of ``SHARED``, in this order."""
 
 SHARED = (
     ("queries", "docs"),  # both look for findings in all captures
@@ -78,18 +78,19 @@ def commands(*, long: bool) -> list[Command]:
     folders = sorted({path.relative_to(TESTS).parts[0] for path in TESTS.glob("*/**/test_*.py")})
     shared = {name for names in SHARED for name in names}
     alone = [name for name in folders if name not in SLOW_FOLDERS and name not in shared]
-    marks = "" if long else "not long and "
+    marks = "" if long else "not long"
+    first, *others_shared = (_tests(f"tests/ {' '.join(names)}", marks, names) for names in SHARED)
     return [
-        _tests("tests/spark, on Spark", f"{marks}spark", ["spark"]),
+        first,
         *(
-            _tests(f"tests/{name}, {part} of {parts}", f"{marks}not spark", [name], others)
+            _tests(f"tests/{name}, {part} of {parts}", marks, [name], others)
             for name, parts in SLOW_FOLDERS.items()
             for part, others in enumerate(_files_of_other_parts(TESTS / name, parts), 1)
         ),
-        _tests("tests/*.py", f"{marks}not spark", ["."], [TESTS / name for name in folders]),
+        _tests("tests/*.py", marks, ["."], [TESTS / name for name in folders]),
         Command("mypy", [str(BIN / "mypy")]),
-        *(_tests(f"tests/ {' '.join(names)}", f"{marks}not spark", names) for names in SHARED),
-        *(_tests(f"tests/{name}", f"{marks}not spark", [name]) for name in alone),
+        *others_shared,
+        *(_tests(f"tests/{name}", marks, [name]) for name in alone),
         Command("lint-imports", [str(BIN / "lint-imports"), "--no-logo"]),
         Command("ruff check", [str(BIN / "ruff"), "check", "."]),
         Command("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),

@@ -22,12 +22,12 @@ from kanalyze.batch.engine import Past, report_on_files
 from kanalyze.batch.run_plan import run_of
 from kanalyze.batch.sums import (
     MAX_SLOWEST_KEPT,
+    add_connections,
     dump_sums,
     load_sums,
     sums_database,
     sums_in,
     sums_of,
-    with_connections,
 )
 from kanalyze.common.named_tuples import NamedTuple
 
@@ -96,10 +96,8 @@ def growing_report(
         if options.make_page is not None or options.most_slowest > MAX_SLOWEST_KEPT:
             tables = files.all_of(files.earlier)
             return report(tables, quality, conditions, options, None), sums
-        for data in _sum_up(engine, files.out, files.open):
-            open_connections = load_sums(data)
-            assert open_connections is not None, "it was just made"
-            with_connections(database, open_connections)
+        if files.open["connections"]:
+            add_connections(database, files.out, files.open["connections"])
         latest = _latest(files.out, files)
         past = Past(database, None if latest == files.earlier else tuple(earlier_findings))
         return report(files.all_of(latest), quality, conditions, options, past), sums

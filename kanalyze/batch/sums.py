@@ -141,9 +141,21 @@ def _adding(name: str, columns: Sequence[str], measures: Mapping[str, str]) -> s
     return f"SELECT {', '.join(chosen)} FROM incoming GROUP BY ALL"  # noqa: S608 - our own names
 
 
-def with_connections(database: Database, more: Sums) -> None:
-    """Add the connections of other sums to a database of sums."""
-    rows = _joined([database.ask(f"FROM {_CONNECTIONS}"), more[_CONNECTIONS]])
+def add_connections(database: Database, folder: SharedFolder, files: Sequence[str]) -> None:
+    """Add the connections in files to a database of sums.
+
+    Args:
+        database: the database.
+        folder: where the files are.
+        files: their names.
+
+    Raises:
+        KanalyzeError: a file cannot be read.
+    """
+    with _database() as (more, schemas):
+        insert_rows(more, _CONNECTIONS, folder, files, schemas[_CONNECTIONS])
+        added = more.ask(_NEEDED_CONNECTIONS)
+    rows = _joined([database.ask(f"FROM {_CONNECTIONS}"), added])
     database.derived.give(_CONNECTIONS, rows, "FROM incoming")
 
 

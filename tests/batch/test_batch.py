@@ -281,6 +281,7 @@ def test_unreadable_captures_are_reported(one_run, captures):
 HEAD = "-- {}.\n--\n-- severity: 99\n-- sure: yes\n-- why: it is\n-- repair: none\n"
 
 
+@pytest.mark.usefixtures("all_findings")
 def test_queries_thresholds_and_filters_of_a_user_are_used(run, tmp_path):
     folder = tmp_path / "queries"
     folder.mkdir()
@@ -346,7 +347,6 @@ def test_no_other_files_are_left(one_run_out):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_a_large_file_is_read_by_several_tasks(run, tmp_path):
     large = packets_of(path("large"))
     later = [packet._replace(time_ns=packet.time_ns + 3_600 * 10**9) for packet in large]
@@ -367,6 +367,7 @@ def out(one_run_out: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(one_run_out, tmp_path / "out"))
 
 
+@pytest.mark.usefixtures("all_findings")
 def test_running_again_replaces_the_rows(run, captures, out):
     before, found = rows(out), report(out)
     result = run(captures, "--out", out)
@@ -387,7 +388,6 @@ def test_other_captures_are_refused(run, out):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_other_captures_replace_the_rows_with_replace(run, out, tmp_path):
     assert run(path("mock"), "--out", out, "--replace").status == 0
     assert rows(out) == Expected(tmp_path, [path("mock")]).requests
@@ -403,7 +403,6 @@ def test_foreign_rows_are_not_touched(run, out):
 
 
 @pytest.mark.few(1)
-@pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize(
     ("operation", "after"),
     [
@@ -503,7 +502,6 @@ def growing(tmp_path: Path) -> Growing:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_an_archive_may_begin_with_unreadable_files_only(run, growing, tmp_path):
     """A file that is no capture stays left out; the next run reads a file that failed to read."""
     (growing.folder / "text.pcap").write_text("this is no capture\n")
@@ -529,7 +527,6 @@ def test_an_archive_may_begin_with_unreadable_files_only(run, growing, tmp_path)
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_killed_runs_neither_add_nor_lose_rows(run, growing, tmp_path, monkeypatch):
     growing.add(0, 1, 2)
     for operation in ("write_record", "move"):
@@ -545,7 +542,6 @@ def test_killed_runs_neither_add_nor_lose_rows(run, growing, tmp_path, monkeypat
     assert {name.split("/run-")[1][:6] for name in row_files(growing.out)} == {"000001", "000002"}
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_an_archive_grows_whose_segments_are_sent_in_files(
     run: Any, growing: Growing, tmp_path: Path
 ) -> None:
@@ -596,7 +592,6 @@ def run_with_more(run: Any, archive: Growing, *more: object, end: int = 2) -> Re
 
 
 @pytest.mark.few(1)
-@pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_a_growing_archive_ends_with_the_rows_of_one_run(
     is_killed, run, archive, tmp_path, monkeypatch
@@ -661,7 +656,6 @@ class Waits:
         self.actions.pop(0)()
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_runs_follow_each_other_until_a_signal(run, growing, tmp_path, monkeypatch):
     growing.add(1, 0)
     unsettled = growing.folder / "fresh.pcap"
@@ -692,7 +686,7 @@ def test_runs_follow_each_other_until_a_signal(run, growing, tmp_path, monkeypat
     assert report(growing.out) == expected.report
 
 
-@pytest.mark.usefixtures("few_findings")
+@pytest.mark.usefixtures("last_report")
 def test_only_the_first_of_several_runs_replaces_the_rows(run, archive, monkeypatch):
     Waits(monkeypatch, lambda: None)
     assert run_with_more(run, archive, "--replace", "--follow").status == 128 + signal.SIGTERM
@@ -700,7 +694,7 @@ def test_only_the_first_of_several_runs_replaces_the_rows(run, archive, monkeypa
     assert not [name for name in row_files(archive.out) if "-000003-" in name]
 
 
-@pytest.mark.usefixtures("few_findings")
+@pytest.mark.usefixtures("last_report")
 def test_key_logs_may_grow_between_runs_that_follow_each_other(run, tmp_path, monkeypatch):
     name = "tls13-sasl"
     keys, inbox, out = tmp_path / "keys", tmp_path / "in", tmp_path / "out"
@@ -761,7 +755,6 @@ def assert_archive_is_that_of_one_process(growing: Growing, run: Any, folder: Pa
 
 
 @pytest.mark.few(1)
-@pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize(
     ("turns", "times_late"),
     [
@@ -788,7 +781,7 @@ def test_captures_that_come_late_are_read_with_those_after_them(
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.usefixtures("few_findings")
+@pytest.mark.usefixtures("last_report")
 def test_only_the_hours_from_a_late_capture_on_are_read_again(run, growing, tmp_path):
     """Each file is of another hour."""
     for hour, file in enumerate(growing.files):
@@ -811,7 +804,7 @@ def test_only_the_hours_from_a_late_capture_on_are_read_again(run, growing, tmp_
     assert_archive_is_that_of_one_process(growing, run, tmp_path)
 
 
-@pytest.mark.usefixtures("few_findings")
+@pytest.mark.usefixtures("last_report")
 def test_small_files_of_an_hour_are_merged_when_they_stay(run, growing, tmp_path, monkeypatch):
     """A run that merges them may be killed, and one that undoes later runs leaves them."""
     monkeypatch.setattr("kanalyze.batch.archive.table_files._MAX_SMALL_FILES", 1)
@@ -844,7 +837,7 @@ def test_small_files_of_an_hour_are_merged_when_they_stay(run, growing, tmp_path
     assert_archive_is_that_of_one_process(growing, run, tmp_path)
 
 
-@pytest.mark.usefixtures("few_findings")
+@pytest.mark.usefixtures("last_report")
 def test_a_run_that_reads_late_captures_may_be_killed(run, growing, tmp_path, monkeypatch):
     growing.add(0, 2)
     assert run(*growing.arguments).status == 0
@@ -860,7 +853,7 @@ def test_a_run_that_reads_late_captures_may_be_killed(run, growing, tmp_path, mo
     assert_archive_is_that_of_one_process(growing, run, tmp_path)
 
 
-@pytest.mark.usefixtures("few_findings")
+@pytest.mark.usefixtures("last_report")
 def test_late_captures_of_another_capture_point_are_right_without_more(run, growing, tmp_path):
     """Their connections are others, so nothing is read again."""
     other = packets_of(path("waits"))
@@ -880,7 +873,7 @@ def test_late_captures_of_another_capture_point_are_right_without_more(run, grow
     assert_archive_is_that_of_one_process(growing, run, tmp_path)
 
 
-@pytest.mark.usefixtures("few_findings")
+@pytest.mark.usefixtures("last_report")
 def test_captures_that_are_gone_cannot_be_read_again(run, growing, tmp_path):
     growing.add(0, 2)
     assert run(*growing.arguments).status == 0
@@ -894,8 +887,8 @@ def test_captures_that_are_gone_cannot_be_read_again(run, growing, tmp_path):
     }
 
 
+@pytest.mark.usefixtures("last_report")
 @pytest.mark.few(1)
-@pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize("place", [5, 60, 140])
 def test_a_capture_that_has_grown_is_read_again(place, run, growing, tmp_path):
     grown = growing.folder / "grown.pcap"
@@ -909,7 +902,6 @@ def test_a_capture_that_has_grown_is_read_again(place, run, growing, tmp_path):
     assert_archive_is_that_of_one_process(growing, run, tmp_path)
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_a_report_without_new_captures_has_open_connections(run, growing, monkeypatch):
     """With another option the report is made again, of all rows."""
     growing.add(0, 1)
@@ -928,7 +920,7 @@ def test_a_report_without_new_captures_has_open_connections(run, growing, monkey
     assert sorted(name for names in files.values() for name in names) == row_files(growing.out)
 
 
-@pytest.mark.usefixtures("few_findings")
+@pytest.mark.usefixtures("last_report")
 def test_a_capture_that_grows_is_waited_for(run, growing, tmp_path):
     grown = growing.folder / "grown.pcap"
     packets = packets_of(growing.files[0])
@@ -943,7 +935,6 @@ def test_a_capture_that_grows_is_waited_for(run, growing, tmp_path):
     assert_archive_is_that_of_one_process(growing, run, tmp_path)
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_changed_files_are_left_out_and_fresh_files_are_postponed(run, archive, tmp_path):
     fresh = tmp_path / "fresh.pcap"
     shutil.copy(archive.files[1], fresh)
@@ -982,7 +973,6 @@ def test_changed_files_are_left_out_and_fresh_files_are_postponed(run, archive, 
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_a_file_may_change_after_the_archive_was_finished(run, growing):
     growing.add(0)
     (growing.folder / "text.pcap").write_text("this is no capture\n")
@@ -1067,6 +1057,7 @@ def test_an_archive_continues_after_an_upgrade(run, archive, tmp_path):
     assert report(archive.out) == expected.report
 
 
+@pytest.mark.usefixtures("last_report")
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "reason"),
@@ -1148,7 +1139,6 @@ def test_rows_and_checkpoints_of_different_archives_are_refused(
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_replace_starts_an_archive_over(run, archive, tmp_path):
     write_raw(archive.state / "run-000001" / "checkpoint", b"")
     assert run_with_more(run, archive, "--replace", "--finish").status == 0
@@ -1158,7 +1148,6 @@ def test_replace_starts_an_archive_over(run, archive, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_an_archive_continues_after_a_replace_was_killed(run, archive, tmp_path, monkeypatch):
     kill_at(monkeypatch, "write_record", 0)
     with pytest.raises(Killed):
@@ -1199,7 +1188,6 @@ def test_an_archive_may_begin_without_captures(run, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_a_page_is_written_without_new_captures(run, archive, tmp_path):
     page = tmp_path / "page.html"
     before = all_files(archive.out)
@@ -1226,7 +1214,6 @@ def test_an_output_folder_that_cannot_be_written_is_reported_in_one_line(run, tm
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_a_folder_with_no_readable_captures_gives_an_empty_report(run, tmp_path):
     (tmp_path / "text.pcap").write_text("this is no capture\n")
     result = run(tmp_path, "--out", tmp_path / "out", "--json", "-")
@@ -1237,7 +1224,6 @@ def test_a_folder_with_no_readable_captures_gives_an_empty_report(run, tmp_path)
     assert report(tmp_path / "out")["totals"]["rows"] == 0
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_filters_that_no_row_passes_give_no_rows(run, tmp_path):
     out = tmp_path / "out"
     filters = ["--api", "Heartbeat", "--client-ip", "10.0.0.0/8"]

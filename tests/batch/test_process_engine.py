@@ -27,8 +27,6 @@ from tests.support.waiting import LONG_S, wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.usefixtures("few_findings")
-
 
 def batch(*arguments: object) -> int:
     return main(["batch", "--engine", "process", *map(str, arguments)])

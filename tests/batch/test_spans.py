@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("last_report")
 NAMES = ("basics", "groups")
 HOUR_NS = 3_600 * 10**9
 

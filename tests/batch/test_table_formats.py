@@ -19,6 +19,7 @@ from tests.support.captures import path
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("last_report")
 FIRST, SECOND = "basics", "groups"
 ROWS = "SELECT api_name, correlation_id, request_start_ns FROM rows ORDER BY ALL"
 

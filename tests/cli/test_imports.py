@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kanalyze.common import int_columns
+from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.packets import pcap_file
 
 ROOT = Path(__file__).parent.parent.parent
@@ -281,8 +282,9 @@ def test_commands_that_check_records_import_only_their_checksum(argv):
 
 
 def test_the_report_imports_rich_only_for_colours():
-    assert "rich.console" not in imported("report", CAPTURE)
-    assert "rich.console" in imported("report", CAPTURE, FORCE_COLOR="1")
+    code = WITH_FEW_FINDINGS + COMMAND
+    assert "rich.console" not in modules_after(code, "report", CAPTURE)
+    assert "rich.console" in modules_after(code, "report", CAPTURE, FORCE_COLOR="1")
 
 
 @pytest.mark.parametrize(
@@ -297,7 +299,8 @@ def test_the_report_imports_rich_only_for_colours():
     ],
 )
 def test_a_plain_kafka_capture_imports_no_rarely_needed_modules(argv, expected):
-    assert imported(*argv, CAPTURE) & RARELY_NEEDED == expected
+    code = (WITH_FEW_FINDINGS if argv[0] == "report" else "") + COMMAND
+    assert modules_after(code, *argv, CAPTURE) & RARELY_NEEDED == expected
 
 
 @pytest.mark.few(3)

@@ -15,11 +15,13 @@ import pytest
 from kanalyze.common import unfinished
 from kanalyze.export.files import OutputFile
 from tests.support.captures import path
+from tests.support.few_findings import WITH_FEW_FINDINGS
 from tests.support.packets import pcap_file
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
-BEGIN = """
+BEGIN = f"""
+{WITH_FEW_FINDINGS}
 import os, sys
 from kanalyze.cli import main
 set_up = main._set_up_process
@@ -107,7 +109,7 @@ def large(tmp_path_factory) -> str:
     records = data[len(pcap_file([])) :]
     with file.open("wb") as target:
         target.write(data[:24])
-        for _ in range((80 << 20) // len(records)):
+        for _ in range((20 << 20) // len(records)):
             target.write(records)
     return str(file)
 
@@ -120,7 +122,7 @@ def test_a_signal_at_any_moment_ends_a_command_and_leaves_nothing(name, tmp_path
     whole = Run(name, tmp_path / "whole", large)
     seconds = whole.end()
     assert whole.process.returncode == 0
-    moments = 40 if is_long else 4
+    moments = 40 if is_long else 3
     dice = random.Random(name)
     interrupted = 0
     for moment in range(moments):

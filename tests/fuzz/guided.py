@@ -13,8 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["guide"]
-
 
 def guide(name: str, runs: int) -> None:
     """Fuzz until a finding, an interrupt, or ``runs`` runs (-1: no end); end the process."""

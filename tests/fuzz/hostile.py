@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.schema.schema_ast import Field, MessageSpec, Struct
 
-__all__ = ["HostileBody", "hostile_bodies"]
-
 _SMALLEST = {"bool": True, "float64": 1.5, "string": "", "bytes": b"", "records": b""}
 _MIN_UNKNOWN_TAG = 1 << 14
 """Greater than all known tags; each takes three bytes, as do all up to 2^21."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["Broken", "holds", "sizes_of"]
-
 _SMALL = range(-5, 257)
 """Numbers of which Python has only one object."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.fuzz.shapes import Shape
 
-__all__ = ["Mutator"]
-
 _BOUNDARY_BYTES = bytes((0, 1, 2, 0x7F, 0x80, 0x81, 0xFE, 0xFF))
 _INT16 = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF)
 _INT32 = (

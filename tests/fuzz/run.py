@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-__all__ = ["CASES", "Finding", "Report", "TooSlow", "fuzz", "main", "run_all", "save"]
-
 CASES = Path(__file__).resolve().parent / "cases"
 DEFAULT_RUNS = 100_000
 HANG_SECONDS = 20.0

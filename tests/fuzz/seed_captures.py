@@ -49,8 +49,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["captures"]
-
 _WINDOW_PACKETS = 24
 _WINDOWS = 4
 _LONGEST_CAPTURE_BYTES = 16_384

@@ -41,19 +41,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Kind
     from kanalyze.kafka.session.exchange import Exchange
 
-__all__ = [
-    "Body",
-    "bodies",
-    "compressed",
-    "connections",
-    "frames07",
-    "large_bodies",
-    "message_sets07",
-    "record_sets",
-    "request_frames",
-    "tokens",
-]
-
 _LONGEST_FRAME_BYTES = 4096
 _LONGEST_LARGE_BYTES = 40_000
 _SAME_MESSAGES = 2

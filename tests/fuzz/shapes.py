@@ -15,8 +15,6 @@ from kanalyze.kafka.records.compression import crc32c
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BATCHES", "BYTES", "CAPTURE", "FRAMES", "TURNS", "Shape"]
-
 _PCAP_LITTLE = (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1")
 _PCAP_BIG = (b"\xa1\xb2\xc3\xd4", b"\xa1\xb2\x3c\x4d")
 _PCAPNG = b"\x0a\x0d\x0d\x0a"

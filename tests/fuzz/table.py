@@ -11,8 +11,6 @@ from tests.fuzz.targets import anonymous, capture, messages, net, records, strea
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["TARGETS", "Target"]
-
 _KIB = 1024
 
 

@@ -45,6 +45,7 @@ FACTORS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", often([*WHOLE, *TROUBLED], {*CHOSEN, *TROUBLED[::4]}))
 def test_a_query_that_finds_anything_is_run(name: str) -> None:
     with Database(max_memory_bytes=1 << 28, threads=1) as database:

@@ -60,7 +60,6 @@ def assert_same_report(spark: SparkSession, capture: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.usefixtures("few_findings")
 @pytest.mark.parametrize(
     "name",
     [
@@ -73,7 +72,6 @@ def test_a_report_is_the_same_as_on_one_machine(name: str, spark: SparkSession) 
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_the_report_of_an_empty_capture_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "empty.pcap"
     file.write_bytes(pcap_file([]))
@@ -81,7 +79,6 @@ def test_the_report_of_an_empty_capture_is_the_same(spark: SparkSession, tmp_pat
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_findings_that_need_a_missing_table_are_listed(spark: SparkSession) -> None:
     with opened_tables(Analysis([str(path(BY_DEFAULT))])) as (database, quality, _):
         tables = tables_of(spark, database)

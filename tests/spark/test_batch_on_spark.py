@@ -83,7 +83,6 @@ def engine(spark: object) -> list[str]:
     return ["--engine", "spark"]
 
 
-@pytest.mark.usefixtures("few_findings")
 @pytest.mark.long
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_a_growing_archive_on_spark_ends_with_the_rows_of_one_run(
@@ -106,7 +105,6 @@ def test_tasks_are_few_unless_cores_may_be_added() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_an_archive_grows_whose_segments_are_sent_in_files(
     run: Any, growing: Growing, tmp_path: Path
 ) -> None:
@@ -114,7 +112,6 @@ def test_an_archive_grows_whose_segments_are_sent_in_files(
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("few_findings")
 def test_either_engine_continues_an_archive_of_the_other(
     run: Any, archive: Growing, tmp_path: Path
 ) -> None:

@@ -123,7 +123,6 @@ def plain_bytes(file: Path) -> bytes:
     return text
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_files_written_by_a_batch_contain_no_secret(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

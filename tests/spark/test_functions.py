@@ -53,7 +53,6 @@ def assert_same_rows(found: DataFrame, expected: Any) -> None:
     assert counted(found.toArrow()) == counted(table)
 
 
-@pytest.mark.usefixtures("few_findings")
 def test_an_archive_is_read_once_for_all_tables(spark: SparkSession, tmp_path: Path) -> None:
     files = cut("waits", 3, tmp_path).files
     with kanalyze.spark.open_archive(spark, *files, payload=True, buckets=2) as archive:

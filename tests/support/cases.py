@@ -11,8 +11,6 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["examples", "for_each"]
-
 
 def examples(most: int) -> int:
     """Return how many examples hypothesis makes: ``most`` in long tests, a fifth by default."""

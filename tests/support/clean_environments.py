@@ -32,8 +32,6 @@ from tests.support.every_command import Line, Result
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["NOT_FOR_USERS", "CleanEnvironment", "extras_of", "install", "make_wheel"]
-
 NOT_FOR_USERS = {"test", "dev", "docs", "release"}
 
 

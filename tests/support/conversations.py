@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from random import Random
 
-__all__ = ["conversations"]
-
 _TOPICS = (
     "orders",
     "t",

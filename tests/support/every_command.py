@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["COMMANDS", "Line", "Result", "line_of", "run"]
-
 COMMANDS = {
     "report": "report {capture} --html {out}.html --json {out}.json",
     "report, few": "report {capture} --errors --format md",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["FEW_FINDINGS", "WITH_FEW_FINDINGS"]
-
 FEW_FINDINGS = ("late_heartbeats", "too_large", "unanswered")
 
 WITH_FEW_FINDINGS = f"""\

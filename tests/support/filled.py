@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kanalyze.export.arrow import BatchMaker
     from kanalyze.spec.rows.requests import Row
 
-__all__ = ["filled", "report_tables"]
-
 OF_FINDINGS = ("requests", "connections", "anomalies", "groups", "metadata", "capture_quality")
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kanalyze.queries.finding import Finding
     from kanalyze.queries.findings import FindingKind
 
-__all__ = ["all_findings_in", "findings_in", "kinds_of", "sample_reports"]
-
 
 def kinds_of(*names: str) -> list[FindingKind]:
     """Return the kinds with these names, or all."""

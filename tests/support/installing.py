@@ -14,8 +14,6 @@ from tests.support.captures import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Environment", "Project", "interpreters"]
-
 _FILES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE")
 _FOLDERS = ("kanalyze", "tools/packaging", "tests")
 _MADE = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "*.pyd", "*.html", "*.egg-info")

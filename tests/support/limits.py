@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.columns import Column
 
-__all__ = ["Rows", "at_limits", "mixed", "named", "odd_texts"]
-
 Rows: TypeAlias = "Mapping[str, Sequence[Any]]"
 """Rows by table."""
 

@@ -34,35 +34,12 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem, StreamUpdate
     from kanalyze.spec.rows.requests import Row
 
-__all__ = [
-    "Judgement",
-    "Lossy",
-    "hello_packets",
-    "judge",
-    "packets_of",
-    "pcap_without",
-    "rows_without",
-]
-
 UNPROVABLE = ("trailing_bytes", "malformed_body", "snapped_bytes")
 """A body that contradicts its version, or is missing, proves no boundary: after a loss, its frame
 may not be found."""
 
 LEARNED = (*("client_software_name", "client_software_version", "principal", "waited"),)
 """Columns that a row takes from earlier exchanges: null is right if those are missing."""
-OF_THE_BODIES = (
-    "error_code",
-    "error_name",
-    "throttle_time_ms",
-    "record_count",
-    "record_bytes",
-    "acks",
-    "max_wait_ms",
-    "min_bytes",
-    "group_id",
-    "member_id",
-    "transactional_id",
-)
 PLACES = ("capture", "request_packet", "response_packet")
 COMPLETE = ("ok", "error", "one_way")
 

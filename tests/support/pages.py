@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.rows.requests import Row
 
-__all__ = ["report_and_cube", "report_and_cube_of", "whole_cube"]
-
 ROWS_AT_ONCE = 1_000
 
 

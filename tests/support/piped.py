@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-__all__ = ["Done", "run_piped"]
-
 
 class Done(NamedTuple):
     """The output of a command, and its status."""

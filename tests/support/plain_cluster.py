@@ -15,8 +15,6 @@ from kanalyze.kafka.schema.error_codes import error_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["plain_groups", "plain_metadata", "topic_names"]
-
 Body: TypeAlias = "dict[str, Any]"
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 LISTS = ("protocols", "subscribed_topics", "assigned")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.rows.requests import PartitionItem, Row
 
-__all__ = ["plain_report"]
-
 PRODUCE = ("Produce", "MultiProduce")
 FETCH = ("Fetch", "MultiFetch", "ShareFetch")
 SIDES = (("produce", "produced", PRODUCE), ("fetch", "fetched", FETCH))

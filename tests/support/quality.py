@@ -10,8 +10,6 @@ from kanalyze.tables.quality import CaptureQuality
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["UNCHECKED_BATCHES", "capture_quality"]
-
 UNCHECKED_BATCHES = {"record_batches": 0, "checked_batches": 0, "wrong_batches": 0}
 """The counts where no CRC of a batch is looked at: tasks do not check them, one process does."""
 

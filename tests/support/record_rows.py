@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.records.rows import RecordReader
 
-__all__ = ["record_batches"]
-
 
 def record_batches(
     reader: RecordReader, pairs: Iterable[tuple[Exchange, Row]]

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kanalyze.tables.columns.block import RowBlock
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["Reading", "batches_of", "read", "reference"]
-
 
 class Reading(NamedTuple):
     """The results of reading captures."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.files import Query
 
-__all__ = ["RememberedAnswers"]
-
 
 class RememberedAnswers:
     """The answers that databases of this process have given, by everything they depend on."""

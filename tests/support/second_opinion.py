@@ -145,13 +145,3 @@ def _default(field: Field, version: int) -> Any:
         for inner in field.struct.fields
         if inner.is_present(version)
     }
-
-
-__all__ = [
-    "TameGenerator",
-    "as_values",
-    "kio_reads",
-    "kio_schema",
-    "kio_writes",
-    "with_defaults",
-]

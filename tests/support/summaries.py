@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from kanalyze.spec.rows.requests import Row
 
-__all__ = ["summary_of", "summary_of_blocks"]
-
 
 def summary_of(
     rows: Sequence[Row] = (), quality: CaptureQuality | None = None, most_keys: int = MAX_KEYS

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.finding import Finding
 
-__all__ = ["Timeline"]
-
 _APART_NS = 1_000
 """Between packets that are sent at one time."""
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["calls_of", "peak_bytes_of"]
-
 
 def calls_of(action: Callable[[], object]) -> int:
     """Run something and return how many functions it called, those written in C among them.

@@ -14,8 +14,6 @@ from tests.fuzz.invariant import holds
 from tests.fuzz.targets.capture import RATIOS
 from tests.fuzz.targets.common import CATALOG, decoders_made_before
 
-__all__ = ["make_anonymous"]
-
 _KEY = b"a key that is used for fuzzing .."
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kanalyze.capture.reader import CaptureReader
     from kanalyze.model.packets import PacketBatch
 
-__all__ = ["RATIOS", "read_capture"]
-
 _MIN_RECORD_BYTES = 12
 """The shortest packet in a file: the header and trailer of a simple packet block."""
 _BUFFER_BYTES = 4096

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.codec.values import Program
 
-__all__ = ["CATALOG", "DECODERS", "EXTRACTORS", "TABLE", "decoders_made_before"]
-
 CATALOG = Catalog()
 DECODERS = Decoders(CATALOG)
 EXTRACTORS = Extractors(CATALOG)

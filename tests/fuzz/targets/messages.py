@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Kind
     from tests.fuzz.seeds import Body
 
-__all__ = [
-    "body_input",
-    "decode_body",
-    "decode_in_pieces",
-    "parse_headers",
-    "read_embedded",
-    "read_token",
-    "skim_body",
-    "trace_body",
-]
-
 MAX_BYTES_A_BYTE = 150
 """Bytes of Python objects for each byte of a body; test_hostile.py shows which bodies need most."""
 _FREE_BYTES = 4096

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import Chunk, StreamItem, StreamUpdate
     from kanalyze.net.tcp.reassembly import ReassembledBatch
 
-__all__ = ["reassemble"]
-
 _BUFFER_BYTES = 4096
 _MAX_ANOMALIES_A_PACKET = 8
 _LONGEST_PACKET_BYTES = 1 << 20

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from kanalyze.kafka.records.batches import RecordBatch
 
-__all__ = ["expand", "read_frames07", "read_messages07", "read_records"]
-
 _LIMITS = DecompressionLimits(most_bytes=1 << 18, most_ratio=64, free_bytes=1 << 14)
 _MIN_BATCH_BYTES = 26
 _MIN_MESSAGE07_BYTES = 9

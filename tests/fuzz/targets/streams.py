@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
     from tests.fuzz.turns import Turn
 
-__all__ = ["cut_frames", "follow_connection"]
-
 _SIZE = struct.Struct(">i").unpack_from
 _MIN_SIZE, _MAX_SIZE = 8, 4096
 _FINAL_GAP_BYTES = 1 << 30

@@ -20,8 +20,6 @@ from tests.support import tls_made as made
 if TYPE_CHECKING:
     from kanalyze.model.streams import StreamItem
 
-__all__ = ["key_logs", "read_key_log", "read_tls", "tls_turns", "watch_tls"]
-
 _CONTENTS = [(0, b"request " * 9), (1, b"response " * 40), (0, b"x"), (1, bytes(700)), (0, b"end")]
 _MAX_BUFFERED_BYTES = 1 << 20
 _MAX_TRIALS = 4096

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.requests import Row
     from kanalyze.tables.quality import CaptureQuality
 
-__all__ = ["make_rows", "show_messages"]
-
 _LIMITS = DecompressionLimits(most_bytes=1 << 18, most_ratio=64, free_bytes=1 << 14)
 _STATUSES = {"ok", "error", "one_way", "unanswered", "orphan_response", "malformed"}
 _MIN_FRAME_BYTES = 4
