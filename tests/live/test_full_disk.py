@@ -98,7 +98,7 @@ def test_the_run_continues_if_no_file_can_be_created(
     assert sorted(message.split(":")[1] for message in run.messages) == [
         " cannot write packets to saved.pcapng",
         " cannot write rows to rows",
-        " missing in saved.pcapng",
         " missing in rows",
+        " missing in saved.pcapng",
     ]
     assert list((run.files_folder / "rows").iterdir()) == []

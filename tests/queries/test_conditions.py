@@ -63,6 +63,15 @@ def test_a_query_that_finds_anything_is_run(name: str) -> None:
         is_run()
 
 
+def test_a_broker_above_a_norm_is_looked_for_where_the_norm_is_below_the_least_time() -> None:
+    (kind,) = kinds_of("broker_slowed")
+    values = kind.thresholds | {"least_ms": 1e4, "memory_norm_ms": 1e-3, "disk_norm_ms": 2e4}
+    with Database(max_memory_bytes=1 << 28, threads=1) as database:
+        fill(database, Analysis([str(path("basics"))]), TABLES)
+        assert database.answer(kind.query, values)
+        assert promising(database, [(kind.query, values)]) == {kind.query}
+
+
 def test_nothing_is_run_without_rows_except_what_always_has_a_line() -> None:
     with filled({}) as database:
         kinds = kinds_of()

@@ -18,12 +18,15 @@ def in_any_order(rows: Iterable[Row]) -> list[str]:
     return sorted(repr([getattr(row, name) for name in names]) for row in rows)
 
 
+NAMES_OF_CAPTURES = ("capture", "first_capture")
+
+
 def nameless(told: Any) -> Any:
     """A report, or a part of it, without the names of captures."""
     if isinstance(told, dict):
         return {
             key: nameless(value)
             for key, value in told.items()
-            if key != "captures" and not (key == "capture" and isinstance(value, str))
+            if not (key == "captures" or (key in NAMES_OF_CAPTURES and isinstance(value, str)))
         }
     return [nameless(each) for each in told] if isinstance(told, list) else told

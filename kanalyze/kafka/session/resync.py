@@ -199,6 +199,8 @@ _KEPT_BYTES = 32 * 1024
 """Bytes without a response that are kept: they are searched again when more requests are known."""
 _NEAR_IDS = 1000
 """Requests in flight at once: the ids of neighbouring responses differ by no more."""
+_LOGIN_IDS = (1 << 31) - 8
+"""From here on, Java's clients have ids for logins alone; those of other requests follow."""
 
 
 class CheckBudget:
@@ -556,7 +558,8 @@ class ResponseLocator(FrameLocator):
         if following + 8 > len(view):
             return True
         size, correlation_id = _SIZE(view, following)[0], _SIZE(view, following + 4)[0]
-        is_near = abs(correlation_id - _SIZE(view, index + 4)[0]) <= _NEAR_IDS
+        before = _SIZE(view, index + 4)[0]
+        is_near = before >= _LOGIN_IDS or abs(correlation_id - before) <= _NEAR_IDS
         return 4 <= size <= LARGEST_FRAME_BYTES and (is_near or correlation_id in self._pending)
 
 

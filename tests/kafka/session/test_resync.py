@@ -164,6 +164,10 @@ def test_one_response_that_fits_is_not_accepted_if_noise_follows_it() -> None:
     assert locate(memoryview(b"\xee" * 3 + response + b"\xff" * 20))[0] is None
     assert locate(memoryview(b"\xee" * 3 + response + k.heartbeat_answer(78)))[0] == 3
     assert locate(memoryview(b"\xee" * 3 + response + b"\0\0"))[0] == 3
+    # Java's clients log in with the highest ids, and begin anew.
+    login, later = k.heartbeat_answer(2**31 - 6), k.heartbeat_answer(8)
+    locate = responses({2**31 - 6: (k.HEARTBEAT, 0)})
+    assert locate(memoryview(b"\xee" * 3 + login + later))[0] == 3
 
 
 def test_a_response_to_no_known_request_is_kept_for_a_while() -> None:

@@ -14,7 +14,7 @@
 -- caused by packets_lost: machine
 -- caused by slow_broker: broker
 -- caused by slow_follower
--- only if requests: count(DISTINCT CASE WHEN coalesce(broker_time_ns, latency_ns) >= $least_ms * 1000000 AND is_unheld(api_name) THEN request_start_ns // 2000000000 END) >= $least_spans
+-- only if requests: count(DISTINCT CASE WHEN coalesce(broker_time_ns, latency_ns) >= least($least_ms, $memory_norm_ms, $disk_norm_ms) * 1000000 AND is_unheld(api_name) THEN request_start_ns // 2000000000 END) >= $least_spans
 -- parameter least_ms = 100: minimum median of a span in ms
 -- parameter least_ratio = 5: minimum ratio to the fastest fifth of the spans
 -- parameter memory_norm_ms = 250: or minimum median in ms of what is answered from memory (Metadata, ApiVersions, Heartbeat, FindCoordinator, OffsetFetch, ListOffsets)
