@@ -208,7 +208,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     mark_all_but_few(items)
     running, others = [], []
     for item in items:
-        if SPARK_FIXTURES.intersection(fixture_names(item)):
+        if SPARK_FIXTURES.intersection(fixture_names(item)) or item.get_closest_marker("spark"):
             item.add_marker("spark")
             running.append(item)
         else:

@@ -14,7 +14,7 @@ from kanalyze.cli.main import main
 from kanalyze.spec.commands import COMMANDS
 from tests.support import captures
 from tests.support.captures import ROOT
-from tests.support.findings import sample_reports
+from tools import sample_reports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,13 +50,12 @@ def test_sample_reports_and_generated_parts_are_up_to_date(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Except the pages of findings, which `tests/docs/test_pages.py` checks."""
-    tool = sample_reports()
     page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
-    monkeypatch.setattr(tool, "findings_page", lambda: page)
-    monkeypatch.setattr(tool, "kind_pages", list)
+    monkeypatch.setattr(sample_reports, "findings_page", lambda: page)
+    monkeypatch.setattr(sample_reports, "kind_pages", list)
     monkeypatch.setattr(sys, "argv", ["sample_reports.py", "--check"])
     monkeypatch.chdir(ROOT)
-    status = tool.main()
+    status = sample_reports.main()
     output = f"{capsys.readouterr().out}\npython -m tools.sample_reports, and read the diff"
     assert status == 0, output
 

@@ -1,6 +1,5 @@
 """The TLS captures agree with their truth files; no analyzer, no broker and no tshark is needed."""
 
-import importlib.util
 import re
 from collections import Counter
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.support import tls_captures
-from tests.support.captures import ROOT
 from tests.support.cases import for_each
 from tests.support.tls_captures import (
     FAILED,
@@ -20,8 +18,8 @@ from tests.support.tls_captures import (
     STAND_INS,
     WITH_SECRETS,
 )
+from tools.record.lab.provenance import page
 
-PROVENANCE = ROOT / "tools" / "record" / "lab" / "provenance.py"
 LIMIT_BYTES = 3_100_000
 SIZE_PREFIX = 4
 LABELS = (
@@ -97,12 +95,7 @@ def test_every_line_of_a_key_log_is_a_secret_or_a_comment() -> None:
 
 
 def test_provenance_is_written_from_the_truth_files() -> None:
-    spec = importlib.util.spec_from_file_location("provenance", PROVENANCE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert module.page(FOLDER) == (FOLDER / "PROVENANCE.md").read_text()
+    assert page(FOLDER) == (FOLDER / "PROVENANCE.md").read_text()
 
 
 @pytest.mark.parametrize("name", [*READABLE, *WITH_SECRETS])

@@ -1,7 +1,6 @@
 """The captures agree with their truth files; no analyzer and no broker is needed."""
 
 import gzip
-import importlib.util
 import json
 import struct
 from collections import Counter
@@ -11,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.support.cases import for_each
+from tools.record.lab.provenance import page
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "captures"
-PROVENANCE = ROOT / "tools" / "record" / "lab" / "provenance.py"
 LIMIT_BYTES = 20_000_000
 PCAP_MAGICS = {b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"}
 ENHANCED_PACKET = 6
@@ -94,12 +93,7 @@ def test_there_are_captures_and_they_are_small() -> None:
 
 
 def test_provenance_is_written_from_the_truth_files() -> None:
-    spec = importlib.util.spec_from_file_location("provenance", PROVENANCE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert module.page(CAPTURES) == (CAPTURES / "PROVENANCE.md").read_text()
+    assert page(CAPTURES) == (CAPTURES / "PROVENANCE.md").read_text()
 
 
 @for_each("name", TRUTHS)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.support.captures import FOLDER, NAMES, ROOT, TROUBLED, path
+from tests.support.captures import FOLDER, NAMES, ROOT, TROUBLED, often, path
 from tests.support.clean_environments import (
     NOT_FOR_USERS,
     CleanEnvironment,
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = sorted(PROJECT["optional-dependencies"].keys() - NOT_FOR_USERS)
-ENVIRONMENTS = ["", *EXTRAS, ",".join(EXTRAS)]
+ALL = ",".join(EXTRAS)
+ENVIRONMENTS = ["", *EXTRAS, ALL]
 KINDS = ("basics", "codecs", "errors", "ipv6", "old-0-8-2-2", "sasl", "snaplen", "tls")
 """Captures that need different parts: compressions, formats, layers, TLS."""
 NEEDS = {
@@ -91,8 +92,8 @@ def test_the_wheel_has_the_extras_of_the_project(wheel: PathDistribution) -> Non
 
 
 def test_every_command_works(installation: Installation, captures: Path, tmp_path: Path) -> None:
-    # With one extra, a third of the commands, in turn: there may be what is not there without any.
-    turns = 3 if len(installation.extras) == 1 else 1
+    # With one extra, a sixth of the commands, in turn: there may be what is not there without any.
+    turns = 6 if len(installation.extras) == 1 else 1
     turn = ENVIRONMENTS.index(",".join(installation.extras)) % turns
     check(installation, commands_on(captures, path("basics"), tmp_path)[turn::turns])
 
@@ -104,6 +105,12 @@ def test_every_command_works_with_each_extra(
     check(installation, commands_on(captures, path("basics"), tmp_path))
 
 
+@pytest.mark.parametrize(
+    "installation",
+    often(ENVIRONMENTS, ["", "tls", ALL]),
+    indirect=True,
+    ids=lambda name: name or "none",
+)
 def test_every_command_works_on_a_capture_with_tls(
     installation: Installation, tmp_path: Path
 ) -> None:

@@ -21,7 +21,8 @@ from kanalyze.spec.rows.requests import Row
 from tests.support import rows as made
 from tests.support.captures import ROOT, TROUBLED, WHOLE, often, path, truth
 from tests.support.filled import filled
-from tests.support.findings import all_findings_in, findings_in, kinds_of, sample_reports
+from tests.support.findings import all_findings_in, findings_in, kinds_of
+from tools import sample_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -147,10 +148,11 @@ def assert_expected_findings(name: str, found: Sequence[Finding]) -> None:
 def test_the_page_of_findings_is_up_to_date(
     find: Callable[[str], list[Finding]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool = sample_reports()
-    monkeypatch.setattr(tool, "findings_in", lambda capture, _: find(name_of(Path(capture).name)))
+    monkeypatch.setattr(
+        sample_reports, "findings_in", lambda capture, _: find(name_of(Path(capture).name))
+    )
     written = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert written == tool.findings_page(), (
+    assert written == sample_reports.findings_page(), (
         "python -m tools.sample_reports, then tools.docs; read the diff"
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING
 
 from kanalyze.api.tables import fill
@@ -14,8 +13,6 @@ from kanalyze.runtime.pipeline import Analysis
 from tests.support.captures import ROOT, path, truth
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from kanalyze.queries.finding import Finding
     from kanalyze.queries.findings import FindingKind
 
@@ -24,16 +21,6 @@ def kinds_of(*names: str) -> list[FindingKind]:
     """Return the kinds with these names, or all."""
     queries = built_in("findings")
     return [kind_of_finding(queries[name]) for name in names or queries]
-
-
-def sample_reports() -> ModuleType:
-    """Return `tools/sample_reports.py`, which is in no package, as a module."""
-    spec = spec_from_file_location("sample_reports", ROOT / "tools" / "sample_reports.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @cache

@@ -29,65 +29,62 @@ PCAP_HEADER = pcap_file([])
 _ANYWHERE = ("127.0.0.1", 0)
 
 
-class Broker:
+class _Server:
+    """Answers connections, one after the other, until its context ends."""
+
+    def __init__(self, answer: Callable[[socket.socket, tuple[str, int]], None]) -> None:
+        """``answer`` receives each connection, and the address of its client."""
+        self._answer = answer
+        self._listening = socket.create_server(_ANYWHERE)
+        self.address = self._listening.getsockname()
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join(LONG_S)
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                self._answer(*self._listening.accept())
+
+
+class Broker(_Server):
     """Answers ApiVersions on each connection, until its client closes it; a context."""
 
     def __init__(self, version: ssl.TLSVersion) -> None:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certificate("ec", "broker"))
         self._context.minimum_version = self._context.maximum_version = version
-        self._listening = socket.create_server(_ANYWHERE)
-        self.address = self._listening.getsockname()
-        self._thread = threading.Thread(target=self._serve)
+        super().__init__(self._speak)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        self._thread.join(LONG_S)
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                accepted, _ = self._listening.accept()
-                accepted.settimeout(LONG_S)
-                with self._context.wrap_socket(accepted, server_side=True) as connection:
-                    while head := connection.recv(12):
-                        (size,) = struct.unpack(">i", head[:4])
-                        (correlation_id,) = struct.unpack(">i", head[8:])
-                        _exactly(connection, size + 4 - len(head))
-                        connection.sendall(api_versions_answer_v0(correlation_id))
+    def _speak(self, accepted: socket.socket, _: object) -> None:
+        accepted.settimeout(LONG_S)
+        with self._context.wrap_socket(accepted, server_side=True) as connection:
+            while head := connection.recv(12):
+                (size,) = struct.unpack(">i", head[:4])
+                (correlation_id,) = struct.unpack(">i", head[8:])
+                _exactly(connection, size + 4 - len(head))
+                connection.sendall(api_versions_answer_v0(correlation_id))
 
 
-class Relay:
+class Relay(_Server):
     """Passes bytes on between clients and a broker, one connection after the other; a context."""
 
     def __init__(self, broker: tuple[str, int], give: Callable[[bytes], None]) -> None:
         """``give`` receives the records of a pcap file, without its header."""
         self._broker = broker
         self._give = give
-        self._listening = socket.create_server(_ANYWHERE)
-        self.address = self._listening.getsockname()
-        self._thread = threading.Thread(target=self._serve)
+        super().__init__(self._connect)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        self._thread.join(LONG_S)
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, (_, port) = self._listening.accept()
-                with client, socket.create_connection(self._broker) as broker:
-                    self._pass_on((client, broker), port)
+    def _connect(self, client: socket.socket, address: tuple[str, int]) -> None:
+        with client, socket.create_connection(self._broker) as broker:
+            self._pass_on((client, broker), address[1])
 
     def _pass_on(self, ends: tuple[socket.socket, socket.socket], port: int) -> None:
         packets: list[bytes] = []
