@@ -104,7 +104,9 @@ def sorted_entries(
     """
     order = table.columns[by].order
     entries = [
-        entry for entry in table.entries(snapshot) if text_matches(pattern, table.texts(entry))
+        entry
+        for entry in table.entries(snapshot)
+        if text_matches(pattern, snapshot.with_names(table.texts(entry)))
     ]
     if snapshot.unfiltered is not None and not (entries and table.names_items):
         entries = list(table.entries(snapshot))
