@@ -136,6 +136,16 @@ def test_topics_without_a_name_are_said_in_one_line_with_what_to_do(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("command", ["requests", "report", "decode"])
+def test_only_topics_of_what_is_shown_are_said(
+    command: str, capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are in requests that a filter leaves out."""
+    for filters, is_said in ((["--topic", "orders"], False), (["--api", "Produce"], True)):
+        assert main([command, capture, *filters]) == 0
+        assert ("known only by id" in capsys.readouterr().err) == is_said, filters
+
+
 def test_a_name_that_comes_too_late_in_a_pipe_is_said() -> None:
     analysis = Analysis([io.BytesIO(CAPTURE)])
     assert sum(len(block) for block in analysis.batches()) == 3

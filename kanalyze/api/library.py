@@ -617,11 +617,9 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
         DefinitionError: see :func:`requests`.
         UsageError: see :func:`requests`.
     """
-    from kanalyze.kafka.codec.compiler import Decoders
-    from kanalyze.kafka.records.types import DecompressionLimits
+    from kanalyze.api.record_blocks import record_blocks
     from kanalyze.spec.rows.records import RECORD_COLUMNS, RecordRow, columns_of_records
-    from kanalyze.tables.records.fetched import ProducedOffsets
-    from kanalyze.tables.records.rows import RecordReader, has_records
+    from kanalyze.tables.records.rows import has_records
     from kanalyze.tables.records.values import search_of
 
     given = read_options("records", RecordOptions, options)
@@ -634,19 +632,14 @@ def records(*captures: Captures, **options: Unpack[RecordOptions]) -> Rows[Recor
     schemas = None if folder is None else parsed("schemas", read_schemas, folder)
 
     def blocks(analysis: Analysis) -> Iterator[RowBlock]:
-        produced = ProducedOffsets()
-        reader = RecordReader(
+        return record_blocks(
+            analysis,
             catalog,
-            Decoders(catalog),
-            row_filter=arguments["row_filter"],
+            given.get("max_records"),
             values_as="base64" if values else None,
-            limits=DecompressionLimits(most_records=given.get("max_records")),
-            produced=produced,
             search=search,
             schemas=schemas,
         )
-        for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
-            yield from reader.blocks(exchanges, block)
 
     names = _name_columns("records", given)
     columns = columns_of_records(values=values)

@@ -183,19 +183,25 @@ def _database() -> Iterator[tuple[Database, dict[str, pa.Schema]]]:
 def insert_rows(
     database: Database, table: str, folder: SharedFolder, files: Sequence[str], schema: pa.Schema
 ) -> None:
-    """Add the rows of files to a table; raises KanalyzeError if one cannot be read."""
+    """Add the rows of files to an empty table; columns that they lack are null.
+
+    Raises KanalyzeError if a file cannot be read, if a column has another type, and for a null in a
+    column that has none: all files have these, and without them figures would be wrong.
+    """
+    database.require(table, [field.name for field in schema if not field.nullable])
     paths = [folder.plain_path(name) for name in files]
     plain_paths = [path for path in paths if path is not None]
     if len(plain_paths) == len(files):
         if files:
             database.insert_files(table, plain_paths)
         return
-    coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     for name in files:
         with folder.open_file(name) as file:
-            rows = pq.ParquetFile(file, read_dictionary=coded)
-            for batch in rows.iter_batches(columns=schema.names):
-                database.insert(table, batch.select(schema.names).cast(schema))
+            rows = pq.ParquetFile(file)
+            found = pa.schema([field for field in rows.schema_arrow if field.name in schema.names])
+            batches = rows.iter_batches(columns=found.names)
+            reader = pa.RecordBatchReader.from_batches(found, batches)
+            database.insert_stream(table, reader, f"{folder.shown}/{name}")
 
 
 # -- as bytes --------------------------------------------------------------------------------------

@@ -168,8 +168,9 @@ def _prepared(
             shown_rows = output_rows._replace(key_log=None if keys is None else keys.log)
             sinks = _sinks(make_sinks(arguments, sink_options, shown_rows, stack))
             watch = None
-            has_metrics = sink_options.listen is not None or arguments.otlp is not None
-            if kept is not None and (has_metrics or shown_rows.output_format != "rows"):
+            if kept is not None and (
+                sink_options.has_metrics or shown_rows.output_format != "rows"
+            ):
                 from kanalyze.live.kept_rows import FindingsWatch  # imported late, as above
 
                 watch = FindingsWatch(kept)

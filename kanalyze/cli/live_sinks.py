@@ -48,6 +48,13 @@ class SinkOptions(NamedTuple):
     listen: ListenAddress | None
     metrics_hosts: Sequence[str]
     interval_ns: int
+    otlp: str | None
+    """The URL that spans and metrics are sent to."""
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether metrics are served or sent."""
+        return self.listen is not None or self.otlp is not None
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> SinkOptions:
@@ -56,8 +63,13 @@ class SinkOptions(NamedTuple):
         interval_ns = int(interval_s * _NS_PER_S)
         if interval_ns < 1:
             raise UsageError("--interval: use more than 0 seconds")
-        hosts = arguments.metrics_host
-        return cls(_save_filters(arguments), _listen(arguments.metrics), hosts, interval_ns)
+        return cls(
+            _save_filters(arguments),
+            _listen(arguments.metrics),
+            arguments.metrics_host,
+            interval_ns,
+            arguments.otlp,
+        )
 
 
 def _save_filters(arguments: argparse.Namespace) -> list[RowFilter]:
@@ -118,8 +130,8 @@ def make_sinks(
         yield _rows_files(arguments, shown_rows)
     if arguments.save is not None:
         yield _packets_files(arguments, options.save_filters, shown_rows)
-    if options.listen is not None or arguments.otlp is not None:
-        yield from _metrics(arguments.otlp, options, shown_rows, stack)
+    if options.has_metrics:
+        yield from _metrics(options, shown_rows, stack)
     yield _output(shown_rows, options.interval_ns, stack)
 
 
@@ -177,9 +189,7 @@ def _set_limits(**limits: int | None) -> dict[str, Any]:
     return {name: limit for name, limit in limits.items() if limit is not None}
 
 
-def _metrics(
-    otlp: str | None, options: SinkOptions, shown_rows: ShownRows, stack: ExitStack
-) -> Iterator[Sink]:
+def _metrics(options: SinkOptions, shown_rows: ShownRows, stack: ExitStack) -> Iterator[Sink]:
     """Yield what counts metrics, serves them, and sends them with spans."""
     registry = None
     if find_spec("prometheus_client") is None:
@@ -200,10 +210,10 @@ def _metrics(
         assert registry is not None, "checked with the address"
         server = MetricsServer(registry, options.listen, options.metrics_hosts)
         print_message(f"metrics: {stack.enter_context(server).url}")
-    if otlp is not None:
+    if options.otlp is not None:
         from kanalyze.live.run import OtlpSink
 
-        yield OtlpSink(otlp, shown_rows.warn, registry)
+        yield OtlpSink(options.otlp, shown_rows.warn, registry)
 
 
 def _output(shown_rows: ShownRows, interval_ns: int, stack: ExitStack) -> Sink:

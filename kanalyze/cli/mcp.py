@@ -19,5 +19,6 @@ def mcp(arguments: argparse.Namespace) -> None:
         Limits(arguments.max_rows, arguments.max_seconds),
         anonymizes=arguments.anonymous,
         shows_principals=shows_principals,
+        names=arguments.names or (),
     ) as workbench:
         make_server(workbench, shows_principals=shows_principals).run("stdio")

@@ -20,14 +20,12 @@ from kanalyze.kafka.schema.catalog import Catalog
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.runtime.pipeline import Analysis
     from kanalyze.spec.columns import Column
     from kanalyze.tables.columns.block import RowBlock
-    from kanalyze.tables.records.fetched import ProducedOffsets
-    from kanalyze.tables.records.rows import RecordReader
 
     _Lines: TypeAlias = Callable[[Sequence[Exchange], RowBlock], Iterator[str]]
 
@@ -99,11 +97,10 @@ def _lines_maker(catalog: Catalog, text_format: str, *, everything: bool) -> _Li
 
 def records(arguments: argparse.Namespace) -> None:
     """Write one row per record; raises KanalyzeError and OSError."""
-    from kanalyze.kafka.records.types import DecompressionLimits
+    from kanalyze.api.record_blocks import record_blocks
     from kanalyze.render.table import LONGEST_SHOWN, record_columns, record_status
     from kanalyze.spec.rows.records import RECORD_COLUMNS, RecordRow, columns_of_records
-    from kanalyze.tables.records.fetched import ProducedOffsets
-    from kanalyze.tables.records.rows import RecordReader, has_records
+    from kanalyze.tables.records.rows import has_records
 
     analysis = analysis_of(arguments, keep=has_records)
     names = column_names(arguments.columns)
@@ -116,21 +113,17 @@ def records(arguments: argparse.Namespace) -> None:
     schemas = None if arguments.schemas is None else read_schemas(arguments.schemas)
     # Without chosen columns a table is for people; everything else is for programs.
     is_for_reading = row_format == TABLE and names is None and arguments.top_keys is None
-    catalog = Catalog(arguments.definitions)
-    produced = ProducedOffsets()
-    reader = RecordReader(
-        catalog,
-        Decoders(catalog),
-        row_filter=analysis.row_filter,
+    blocks = record_blocks(
+        analysis,
+        Catalog(arguments.definitions),
+        arguments.max_records,
         values_as=("escaped" if is_for_reading else "base64") if arguments.values else None,
         longest_value=LONGEST_SHOWN if row_format == TABLE and not arguments.top_keys else None,
-        limits=DecompressionLimits(most_records=arguments.max_records),
-        produced=produced,
         search=arguments.search,
         schemas=schemas,
     )
     if arguments.top_keys is not None:
-        _write_top_keys(arguments, analysis, reader, produced)
+        _write_top_keys(arguments, analysis, blocks)
         return
     addresses = name_columns(arguments)
     readable = record_columns(values=arguments.values, search=arguments.search is not None)
@@ -139,22 +132,18 @@ def records(arguments: argparse.Namespace) -> None:
     with opened_output(
         arguments, analysis, table, style, private=arguments.values, address_names=addresses
     ) as sink:
-        for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
-            for record_block in reader.blocks(exchanges, block):
-                if row_format == TABLE:
-                    sink.write(record_block.rows(RecordRow, RECORD_COLUMNS))
-                else:
-                    sink.write_block(record_block)
+        for block in blocks:
+            if row_format == TABLE:
+                sink.write(block.rows(RecordRow, RECORD_COLUMNS))
+            else:
+                sink.write_block(block)
     report_unread(sink.rows, arguments, analysis)
     for problem in () if schemas is None else schemas.problems():
         print_message(problem)
 
 
 def _write_top_keys(
-    arguments: argparse.Namespace,
-    analysis: Analysis,
-    reader: RecordReader,
-    produced: ProducedOffsets,
+    arguments: argparse.Namespace, analysis: Analysis, blocks: Iterable[RowBlock]
 ) -> None:
     """Write the most frequent keys of each topic."""
     from kanalyze.tables.records.hot_keys import HOT_KEY_COLUMNS, HotKeys
@@ -162,9 +151,8 @@ def _write_top_keys(
     keys, style = HotKeys(), {"status_of": lambda _: ""}
     arguments.columns = arguments.columns or ",".join(column.name for column in HOT_KEY_COLUMNS)
     with opened_output(arguments, analysis, HOT_KEY_COLUMNS, style, private=True) as sink:
-        for exchanges, block in analysis.exchange_blocks(produced.note, checks_crc=False):
-            for records in reader.blocks(exchanges, block):
-                keys.add(records)
+        for records in blocks:
+            keys.add(records)
         sink.write(list(keys.most(arguments.top_keys)))
     report_unread(sink.rows, arguments, analysis)
 

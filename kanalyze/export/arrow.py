@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kanalyze.common.int_columns import shifted
-from kanalyze.export.schema import arrow_schema, integer_columns
+from kanalyze.export.schema import arrow_schema, arrow_type, integer_columns
 from kanalyze.export.text import texts_of_codes
 from kanalyze.spec.columns import Column, with_times
 from kanalyze.spec.rows.requests import COLUMNS
@@ -239,17 +239,32 @@ def _from_buffers(kind: Any, count: int, nulls: bytearray | None, *buffers: Any)
 
 
 def block_of(batch: pa.RecordBatch, columns: Sequence[Column]) -> RowBlock:
-    """Return the rows of a batch that has at least these columns.
+    """Return the rows of a batch; columns that it lacks are null.
 
-    Raises ValueError for a null in a column that must not have nulls.
+    Raises ArrowInvalid for a null in a column that must not have nulls.
     """
-    values = {column.name: _values_of(batch.column(column.name), column) for column in columns}
+    values = _values_by_name(batch.schema.names, batch.columns, columns, batch.num_rows)
     return RowBlock(batch.num_rows, values)
+
+
+def _values_by_name(
+    names: Iterable[str], arrays: Iterable[Any], columns: Sequence[Column], rows: int
+) -> dict[str, ColumnValues]:
+    """Return the values of columns, of arrays with these names."""
+    import pyarrow as pa
+
+    found = dict(zip(names, arrays, strict=True))
+    for column in columns:
+        if column.name not in found:
+            found[column.name] = pa.nulls(rows, arrow_type(column))
+    return {column.name: _values_of(found[column.name], column) for column in columns}
 
 
 def _values_of(values: Any, column: Column) -> ColumnValues:
     if values.null_count and not column.nullable:
-        raise ValueError(f"{column.name} is null")
+        import pyarrow as pa
+
+        raise pa.ArrowInvalid(f"{column.name} is null")
     if column.type.startswith("list<"):
         return _lists_of(values, column)
     if column.type == "float64":
@@ -288,15 +303,9 @@ def _lists_of(values: Any, column: Column) -> Lists:
         raise ValueError(f"an item of {column.name} is null")
     if not column.fields:
         return Lists(begins, {"": _words_of(items)})
-    parts = zip(column.fields, items.flatten(), strict=True)
-    fields = {field.name: _items_of(part, field) for field, part in parts}
-    return Lists(begins, fields)
-
-
-def _items_of(values: Any, field: Column) -> Ints | Words:
-    items = _values_of(values, field)
-    assert not isinstance(items, Lists)
-    return items
+    names = [field.name for field in items.type]
+    fields = _values_by_name(names, items.flatten(), column.fields, len(items))
+    return Lists(begins, cast("dict[str, Ints | Words]", fields))
 
 
 def _filled(values: Any, replacement: array[int]) -> Any:

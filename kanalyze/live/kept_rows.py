@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from kanalyze.api.tables import tables_to_save
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.times import format_time
 from kanalyze.errors import KanalyzeError, UsageError
@@ -38,7 +39,6 @@ from kanalyze.queries.report import bounded_line, report_of
 from kanalyze.spec.rows.anomalies import QUALITY, QualityFact
 from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import ALWAYS, choose_tables
-from kanalyze.tables.cluster.reader import CLUSTER_TABLES
 from kanalyze.tables.columns.block import RowBlock
 from kanalyze.tables.columns.numpy_arrays import all_began_ns
 from kanalyze.tables.quality import facts_of, quality_facts
@@ -58,8 +58,10 @@ if TYPE_CHECKING:
     from kanalyze.spec.rows.connections import ConnectionRow
     from kanalyze.tables.quality import CaptureQuality
 
-LIVE_TABLES = frozenset({*ALWAYS, *CLUSTER_TABLES, QUALITY})
-"""Tables that a live run has."""
+LIVE_TABLES = frozenset({*ALWAYS, *tables_to_save(records=False)})
+"""Tables that a live run has: those of saved files."""
+_OF_REQUESTS = LIVE_TABLES - {*ALWAYS, QUALITY}
+"""Those whose lines belong to requests."""
 
 
 class FindingSearch:
@@ -198,7 +200,7 @@ class RowBatches(NamedTuple):
 class KeptRows:
     """Rows of every table; the oldest are dropped when a limit is reached."""
 
-    tables_of_requests = CLUSTER_TABLES
+    tables_of_requests = _OF_REQUESTS
     """Tables to keep besides those of every run; their lines belong to requests."""
 
     def __init__(
@@ -362,7 +364,7 @@ def database_of(
                 is_recent = _begun_since(batch, since_ns)
                 batch = batch.filter(is_recent)
                 ids = ids[is_recent.to_numpy(zero_copy_only=False)]
-        elif stored.table in CLUSTER_TABLES:
+        elif stored.table in _OF_REQUESTS:
             batch = _renumbered(batch, ids, earlier_requests + 1)
         database.insert(stored.table, batch)
     return database

@@ -20,6 +20,7 @@ from kanalyze.errors import UsageError
 from kanalyze.mcp.workbench import without_principals
 from kanalyze.queries.findings import finding_kinds
 from kanalyze.spec.filters import BY_NAMES, FILTERS
+from kanalyze.spec.rows.names import NAME_COLUMNS, NAMED_TABLES
 from kanalyze.spec.rows.tables import SQL_TABLES
 from kanalyze.version import __version__
 
@@ -54,13 +55,14 @@ def make_server(workbench: Workbench, *, shows_principals: bool) -> MCPServer[An
         (tools.requests, "List requests with their latency and status, one JSON object each."),
         (tools.decode, "Write every field of the messages of requests, without records."),
     ):
-        server.tool(name=tool.__name__, description=text)(_with_filters(tool))
-    server.resource("kanalyze://schema", description="the tables that sql can query")(_schema)
+        named = _with_filters(tool, has_names=bool(workbench.names))
+        server.tool(name=tool.__name__, description=text)(named)
+    server.resource("kanalyze://schema", description="the tables that sql can query")(tools.schema)
     server.resource("kanalyze://findings", description="what findings look for")(_finding_kinds)
     return server
 
 
-def _with_filters(tool: Callable[..., str]) -> Callable[..., str]:
+def _with_filters(tool: Callable[..., str], *, has_names: bool) -> Callable[..., str]:
     """Return a tool that takes captures and, by name, every filter of rows."""
 
     def with_filters(captures: list[str] | None = None, **filters: Any) -> str:
@@ -69,7 +71,7 @@ def _with_filters(tool: Callable[..., str]) -> Callable[..., str]:
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("captures", kind, default=[], annotation=_Captures)]
     for name, each in FILTERS.items():
-        if name in BY_NAMES:  # the tools have no names of addresses
+        if name in BY_NAMES and not has_names:
             continue
         field = Field(description=each.meaning)
         annotation: Any = Annotated[list[str], field]
@@ -126,6 +128,20 @@ class _Tools:
     def sql(self, query: _Query, captures: _Captures = []) -> str:  # noqa: B006 - never changed
         return _with_notes(self._run("sql", captures, "--format=jsonl", query=[query]))
 
+    def schema(self) -> str:
+        names = NAME_COLUMNS if self._workbench.names else ()
+        tables = {
+            table.name: {
+                "line": table.line,
+                "columns": {
+                    column.name: f"{column.type}: {column.meaning}"
+                    for column in (*table.columns, *(names if table.name in NAMED_TABLES else ()))
+                },
+            }
+            for table in SQL_TABLES.values()
+        }
+        return json.dumps(tables)
+
     def _run(self, command: str, captures: list[str], *words: str, **options: Any) -> CommandOutput:
         try:
             return self._workbench.run(command, captures, *words, **options)
@@ -137,19 +153,6 @@ def _with_notes(answer: CommandOutput) -> str:
     """Return the lines of an answer, what the command said besides, and whether there are more."""
     more = [] if answer.is_whole else ["... there is more: ask for less, or sum it up by sql"]
     return "\n".join([*answer.lines, *more, *answer.messages])
-
-
-def _schema() -> str:
-    tables = {
-        table.name: {
-            "line": table.line,
-            "columns": {
-                column.name: f"{column.type}: {column.meaning}" for column in table.columns
-            },
-        }
-        for table in SQL_TABLES.values()
-    }
-    return json.dumps(tables)
 
 
 def _finding_kinds() -> str:

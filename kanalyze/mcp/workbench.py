@@ -20,6 +20,7 @@ import threading
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from kanalyze.api.name_files import read_names
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.queries.saved import ROWS, quoted
@@ -64,7 +65,13 @@ class Workbench:
     """The captures of some folders, and what was made of them; a ``with`` block removes that."""
 
     def __init__(
-        self, folders: Sequence[str], limits: Limits, *, anonymizes: bool, shows_principals: bool
+        self,
+        folders: Sequence[str],
+        limits: Limits,
+        *,
+        anonymizes: bool,
+        shows_principals: bool,
+        names: Sequence[str] = (),
     ) -> None:
         """Take the folders, which must exist.
 
@@ -73,9 +80,15 @@ class Workbench:
             limits: what an answer may take.
             anonymizes: whether names and addresses are replaced first, by ``kanalyze anonymize``.
             shows_principals: whether the tables keep the names of users.
+            names: files with names of addresses.
 
-        Raises UsageError for a folder that cannot be read.
+        Raises UsageError for a folder or a file of names that cannot be read, and for names of
+        addresses that are replaced.
         """
+        if names and anonymizes:
+            raise UsageError("--anonymous replaces the addresses that --names names")
+        read_names(names)  # an error in them is that of the server, not of each answer
+        self.names = names
         self._folders = [Path(folder).resolve() for folder in folders]
         for folder in self._folders:
             if not folder.is_dir():
@@ -155,7 +168,8 @@ class Workbench:
         if not reads_packets:
             inputs = [self._once("save", chosen, inputs)]
         limits = _WHOLE if is_whole else self._limits
-        answer = self._answer(limits, command, *words, "--", *inputs, *query)
+        named = [f"--names={file}" for file in self.names]
+        answer = self._answer(limits, command, *named, *words, "--", *inputs, *query)
         if is_whole and not answer.is_whole:
             raise UsageError("the answer is too long: use filters")
         return answer

@@ -14,7 +14,7 @@ from kanalyze.common.texts import escape
 from kanalyze.model.tcp import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kanalyze.tables.names import AddressNames
 
@@ -67,6 +67,16 @@ def named_text(text: str, names: AddressNames, time_ns: int) -> str:
         return _beside(match[0], None if name is None else escape(name))
 
     return _ADDRESS.sub(named, text)
+
+
+def names_in(text: str, names: AddressNames | None, time_ns: int) -> Iterator[str]:
+    """Yield the names and applications, at a time, of the addresses in a text."""
+    if names is None:
+        return
+    for match in _ADDRESS.finditer(text):
+        known = names.of(match[1] or match[2] or match[3], time_ns)
+        if known is not None:
+            yield from filter(None, (known.name, known.app))
 
 
 def _beside(address: str, name: str | None) -> str:

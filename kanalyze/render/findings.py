@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.texts import escape
-from kanalyze.common.zones import UTC
 from kanalyze.render.lines import Line
 from kanalyze.render.missing import failed_names
-from kanalyze.render.units import UTC_CLOCK, ReportClock, count_text, listed, moment_text, shown
+from kanalyze.render.units import UTC_CLOCK, ReportClock, count_text, listed, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kanalyze.common.zones import Zone
 
 CONCERNS = {
     "client_id": "client",
@@ -128,21 +126,10 @@ def confidence_text(sure: str) -> str:
     return f"{level} ({reason.rstrip('.')})" if reason else level
 
 
-def left_out_text(report: Mapping[str, Any], zone: Zone = UTC) -> str | None:
-    """Return what was not searched for findings, kinds and requests; None if everything was."""
-    texts = []
+def left_out_text(report: Mapping[str, Any]) -> str | None:
+    """Return which kinds of findings were not searched for; None if all were."""
     names = [shown(name) for name in report.get("findings_left_out", ())]
-    if names:
-        texts.append(f"not searched for, because they need all rows: {', '.join(names)}")
-    span = report.get("findings_span")
-    if span is not None:
-        first_ns, last_ns = span["first_time_ns"], span["last_time_ns"]
-        searched = [moment_text(time_ns, zone)[:19] for time_ns in (first_ns, last_ns)]
-        texts.append(
-            f"searched in requests of {' to '.join(searched)} {zone.short_label(last_ns)}; "
-            "findings before are those of earlier runs"
-        )
-    return "; ".join(texts) or None
+    return f"not searched for, because they need all rows: {', '.join(names)}" if names else None
 
 
 def no_findings_text(report: Mapping[str, Any]) -> str:

@@ -39,6 +39,7 @@ def header_lines(summary: dict[str, Any], zone: Zone = UTC) -> Iterator[Line]:
     yield from _connections(summary["quality"])
     yield from _tls(summary["tls"])
     yield from _conditions(summary["filter"])
+    yield from _searched(summary.get("findings_span"), zone)
     if summary["totals"] is not None:
         yield from _totals(summary["totals"])
     for warning in _warnings(summary):
@@ -69,6 +70,18 @@ def _captured(capture: dict[str, Any], zone: Zone, *, has_untimed: bool) -> Iter
         )
     packets = counted(capture["packets"], "packet")
     yield Line(f"{packets}, {bytes_text(capture['wire_bytes'])} on the wire")
+
+
+def _searched(span: Mapping[str, int] | None, zone: Zone) -> Iterator[Line]:
+    """Yield which requests of an archive that grows were searched for findings; none if all."""
+    if span is not None:
+        first, last = (
+            moment_text(span[f"{side}_time_ns"], zone)[:19] for side in ("first", "last")
+        )
+        yield Line(
+            f"findings are searched in the latest runs alone, {first} to {last} "
+            f"{zone.short_label(span['last_time_ns'])}; those before are as earlier runs found them"
+        )
 
 
 def _described(quality: dict[str, Any]) -> Iterator[Line]:

@@ -45,7 +45,7 @@ def _lines(summary: dict[str, Any], order: TableOrder) -> Iterator[str]:
     yield from (f"- {markdown_text(line.plain)}" for line in head)
     if "findings" in summary:
         yield from _findings(summary, order)
-        left_out = left_out_text(summary, order.zone)
+        left_out = left_out_text(summary)
         yield from () if left_out is None else ("", markdown_text(left_out))
     before, after = report_tables(summary, order)
     for table in before:

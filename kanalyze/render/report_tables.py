@@ -20,6 +20,7 @@ from kanalyze.render.units import (
     MISSING,
     UTC_CLOCK,
     ReportClock,
+    api_label,
     api_text,
     bytes_text,
     count_text,
@@ -192,11 +193,8 @@ def _topic(item: Item) -> str:
 
 
 def _api(item: Item) -> str:
-    if item["api_key"] is None:
-        return "(response alone)"
-    name = api_text(item["api_name"], item["api_key"])
-    name = name if item["wire"] == "kafka" else f"{name} {shown(item['wire'])}"
-    return f"{name} (waited)" if item.get("is_waited") else name
+    waited = bool(item.get("is_waited"))
+    return api_label(item["api_name"], item["api_key"], item["wire"], waited=waited)
 
 
 def _versions(item: Item) -> str:

@@ -176,7 +176,7 @@ def _findings(summary: _Item, order: TableOrder, most_stories: int | None = None
         yield from finding_lines(
             summary["findings"],
             captures if order.inputs is None else order.inputs,
-            left_out_text(summary, order.zone),
+            left_out_text(summary),
             no_findings_text(summary),
             most_stories,
             ReportClock.of(summary, order.zone),

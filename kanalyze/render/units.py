@@ -223,6 +223,22 @@ def api_text(name: str | None, key: int | None, name_text: Callable[[str], str] 
     return name_text(name) if name else f"(key {key})"
 
 
+def api_label(
+    name: str | None,
+    key: int | None,
+    wire: str,
+    *,
+    waited: bool = False,
+    name_text: Callable[[str], str] = shown,
+) -> str:
+    """Return the API of a line of a table: with its wire if that is not Kafka's; null has none."""
+    if key is None:
+        return "(response alone)"
+    api = api_text(name, key, name_text)
+    api = api if wire == "kafka" else f"{api} {shown(wire)}"
+    return f"{api} (waited)" if waited else api
+
+
 def status_text(status: str, error_name: str | None) -> str:
     """Return the status of a request; instead of ``error``, the name of the error."""
     return shown(error_name if status == "error" else status)

@@ -250,6 +250,8 @@ class SelectedRows:
             if not numbers:
                 continue
             selected = block if len(numbers) == len(block) else block.take(numbers)
+            if not row_filter.passes_all:
+                self._context.names.note_shown(selected)
             blocks.append(selected)
             if rows.exchanges:
                 exchanges = [rows.exchanges[number] for number in numbers]

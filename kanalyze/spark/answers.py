@@ -24,7 +24,7 @@ from kanalyze.spec.rows.cluster import REQUEST_ID
 from kanalyze.spec.rows.tables import TABLES, stored_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -69,7 +69,7 @@ def sql(
     addresses = read_names(names) if names else None
     ends = set() if addresses is None else {"connections"}
     read = {"requests", *ends, *tables_for(text, addresses)} & tables.keys()
-    columns = {name: _columns(name, tables[name]) for name in sorted(read)}
+    columns = {name: _columns(name, tables[name], needed or ()) for name in sorted(read)}
     with Database(max_memory_bytes=DEFAULT_MEMORY_BYTES, threads=driver_cores()) as database:
         for name, maker in create_tables(database, columns, needed).items():
             _insert(database, name, tables[name], maker.schema)
@@ -92,7 +92,7 @@ def report_on(
     def insert(database: Database, table: str, schema: pa.Schema) -> None:
         _insert(database, table, tables[table], schema)
 
-    columns = {name: _columns(name, frame) for name, frame in tables.items()}
+    columns = {name: _columns(name, frame, ()) for name, frame in tables.items()}
     options = ReportOptions() if options is None else options
     return report_on_rows(*(columns, insert, quality, conditions, options), threads=driver_cores())
 
@@ -102,19 +102,32 @@ def driver_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _columns(table: str, frame: DataFrame) -> list[Column]:
-    """Return the columns of a table that a DataFrame has."""
-    names = frozenset(frame.columns)
+def _columns(table: str, frame: DataFrame, needed: Collection[str]) -> list[Column]:
+    """Return the columns of a table that a DataFrame has, and those that are needed.
+
+    Files of an earlier kanalyze lack some. Requests without numbers get them.
+    """
+    names = {*frame.columns, *needed} - ({REQUEST_ID.name} - {*frame.columns})
     return [column for column in stored_columns(table) if column.name in names]
 
 
 def _insert(database: Database, table: str, frame: DataFrame, schema: pa.Schema) -> None:
-    """Insert the columns of a schema into a table of a database."""
-    streams = frame.select(*schema.names).mapInArrow(Work(_as_streams), _STREAM)
+    """Insert the columns of a schema into a table of a database; missing ones are null."""
+    found = [name for name in schema.names if name in frame.columns]
+    streams = frame.select(*found).mapInArrow(Work(_as_streams), _STREAM)
     with failures_in_one_line():
         for (data,) in streams.toLocalIterator():
             for batch in from_arrow_stream(data):
-                database.insert(table, batch.cast(schema))
+                database.insert(table, _whole(batch, schema).cast(schema))
+
+
+def _whole(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of a schema; those that a batch lacks are null."""
+    import pyarrow as pa
+
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+    missing = {field.name: pa.nulls(batch.num_rows, field.type) for field in schema}
+    return pa.RecordBatch.from_pydict({name: {**missing, **arrays}[name] for name in schema.names})
 
 
 def _as_streams(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

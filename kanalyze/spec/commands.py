@@ -785,6 +785,7 @@ COMMANDS = {
             "FOLDER ...": "folders with captures, in them and below",
             "--anonymous": "replace names and addresses by stand-ins first, as anonymize does",
             "--with-principals": "show the names of users that have logged in",
+            **_NAMES,
             "--max-rows N": "lines of an answer (default: 200)",
             "--max-seconds N": "time for an answer (default: 60)",
         },

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from kanalyze.api.tables import create_tables
+from kanalyze.batch.archive.table_files import ARCHIVE_TABLES, columns_of
+from kanalyze.batch.shared_folder import SharedFolder
+from kanalyze.batch.sums import insert_rows
 from kanalyze.cli.main import main
+from kanalyze.errors import KanalyzeError
+from kanalyze.queries.database import Database
 from tests.support.captures import path
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
-CAPTURES = (str(path("waits")), str(path("groups")))
+CAPTURES = tuple(str(path(name)) for name in ("waits", "groups", "telemetry"))
 QUERIES = (
     ("--query", "latency_by_client"),
     ("--query", "rebalances"),
@@ -69,6 +79,56 @@ def test_tables_have_names_of_addresses(archive: str, tmp_path: Path) -> None:
         found = answer(query, (archive,), tmp_path)
         assert found == answer(query, CAPTURES, tmp_path)
         assert {line["client_name"] for line in found} == {"here"}
+
+
+@pytest.mark.parametrize(("mark", "tables"), [("", ARCHIVE_TABLES), ("[", ["anomalies"])])
+def test_a_column_that_files_lack_is_null(
+    mark: str, tables: Sequence[str], archive: str, tmp_path: Path
+) -> None:
+    """Each column once, in local files, and in files that are read as those of a store are."""
+    found_files = ((table, sorted(Path(archive, table).rglob("*.parquet"))) for table in tables)
+    for table, files in ((table, files) for table, files in found_files if files):
+        columns = columns_of(table)
+        whole = (
+            pq.ParquetFile(files[0]).read().slice(0, 2).select(column.name for column in columns)
+        )
+        for column in columns:
+            pq.write_table(whole.drop_columns(column.name), tmp_path / f"{mark}{column.name}")
+        lacked = [column.name for column in columns if column.nullable]
+        found = read(table, [f"{mark}{name}" for name in lacked], tmp_path)
+        assert found == [{**line, name: None} for name in lacked for line in whole.to_pylist()]
+        never_null = next(column.name for column in columns[3:] if not column.nullable)
+        with pytest.raises(KanalyzeError, match=f"constraint failed: .*{never_null}"):
+            read(table, [f"{mark}{never_null}"], tmp_path)
+
+
+def read(table: str, files: list[str], folder: Path) -> list[dict[str, Any]]:
+    with Database(max_memory_bytes=64 << 20, threads=1) as database:
+        (maker,) = create_tables(database, {table: columns_of(table)}).values()
+        insert_rows(database, table, SharedFolder(str(folder)), files, maker.schema)
+        batches = list(database.batches(table, maker.schema.names))
+    return pa.Table.from_batches(batches).to_pylist()
+
+
+def test_questions_and_reports_read_an_archive_that_lacks_columns(
+    archive: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = str(tmp_path / "old")
+    shutil.copytree(archive, old)
+    lacks = {"requests": ["client_id", "latency_ns"], "groups": ["reason"], "connections": ["sni"]}
+    for table in ARCHIVE_TABLES:
+        for file in Path(old, table).rglob("*.parquet"):
+            rows = pq.ParquetFile(file).read()
+            pq.write_table(
+                rows.drop_columns([n for n in lacks.get(table, ()) if n in rows.column_names]), file
+            )
+    nothing = "SELECT count(client_id), count(latency_ns) FROM requests"
+    assert [*answer((nothing,), (old,), tmp_path)[0].values()] == [0, 0]
+    untouched = "SELECT api_name, count(*) FROM requests GROUP BY ALL ORDER BY ALL"
+    assert answer((untouched,), (old,), tmp_path) == answer((untouched,), CAPTURES, tmp_path)
+    assert answer(("--query", "rebalances"), (old,), tmp_path)
+    by_client = answer(("--query", "latency_by_client"), (old,), tmp_path)
+    assert {line["client_id"] for line in by_client} <= {None}
 
 
 def test_a_url_may_name_an_archive(archive: str, tmp_path: Path) -> None:

@@ -85,6 +85,17 @@ def test_report_and_findings_are_those_of_the_capture(name):
     assert live_report == report
 
 
+def test_metrics_that_clients_push_are_kept_with_their_requests():
+    capture = str(path("telemetry"))
+    lines = "SELECT client_metrics.* EXCLUDE request_id, requests.request_packet"
+    query = f"{lines} FROM client_metrics JOIN requests USING (request_id) ORDER BY ALL"
+    batches = kept_of(Analysis([capture])).latest(1 << 62, 1 << 62).batches
+    with database_of(batches, [], MEMORY_BYTES) as database:
+        found = database.ask(query)
+    assert found == kanalyze.sql(capture, query)
+    assert found.num_rows == 89
+
+
 def seconds_of_rows(first: int, end: int) -> TableRows:
     """Return rows of requests that begin one second apart."""
     rows = [

@@ -13,6 +13,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from kanalyze.cli.main import main
+from kanalyze.errors import UsageError
 from kanalyze.mcp.server import make_server
 from kanalyze.mcp.workbench import PRINCIPAL_COLUMNS, Limits, Workbench, without_principals
 from kanalyze.spec.filters import BY_NAMES, FILTERS
@@ -44,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Assistant:
     """Asks a server in this process."""
 
-    def __init__(self, folder: Path, limits: Limits, **options: bool) -> None:
+    def __init__(self, folder: Path, limits: Limits, **options: Any) -> None:
         self._workbench = Workbench(
             [str(folder)], limits, **{"anonymizes": False, "shows_principals": False, **options}
         )
@@ -224,6 +225,25 @@ def test_anonymous_captures_have_other_names(another: Callable[..., Assistant]) 
     hidden = anonymous.rows(query, SLOW)
     assert len(hidden) == len(named)
     assert not {row["client_id"] for row in hidden} & {row["client_id"] for row in named}
+
+
+def test_answers_have_names_of_addresses(
+    folder: Path, made: list[Assistant], tmp_path: Path
+) -> None:
+    (tmp_path / "names.csv").write_text("address,name,app\n127.0.0.0/8,here,shop\n")
+    names = [str(tmp_path / "names.csv")]
+    named = Assistant(folder, USUAL, names=names)
+    made.append(named)
+    (line,) = named.rows("SELECT client_name, count(*) AS n FROM requests GROUP BY 1", SLOW)
+    assert line == {"client_name": "here", "n": 356}
+    lines = named.ask("requests", captures=[SLOW], client_app=["shop"]).splitlines()
+    assert json.loads(lines[0])["client_app"] == "shop"
+    assert "here" in named.ask("report", captures=[SLOW])
+    assert "no requests match" in named.ask("decode", captures=[SLOW], client_app=["other"])
+    with pytest.raises(UsageError, match="--anonymous replaces the addresses that --names names"):
+        Assistant(folder, USUAL, names=names, anonymizes=True)
+    with pytest.raises(UsageError, match="missing: No such file"):
+        Assistant(folder, USUAL, names=["missing"])
 
 
 def test_a_capture_that_has_changed_is_read_again(tmp_path: Path, made: list[Assistant]) -> None:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -22,7 +23,7 @@ from kanalyze.queries.files import Query, words_of
 from tests.support.captures import path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 @pytest.fixture(autouse=True)
@@ -222,6 +223,62 @@ def test_rows_of_files_are_inserted_in_order(database: Database, tmp_path: Path)
     database.insert_files("things", files)
     database.insert("things", batch(9, 1))
     assert database.ask("FROM things")["number"].to_pylist() == [5, 6, 7, 1, 2, 3, 9]
+
+
+LISTS = "l STRUCT(p BIGINT, q VARCHAR)[]"
+OTHER_TYPES = (
+    ("x INT", "SELECT 1.5 AS x", "DECIMAL(2,1)"),
+    ("x INT", "SELECT '12' AS x", "VARCHAR"),
+    ("x INT", "SELECT [1] AS x", "INTEGER[]"),
+    (LISTS, "SELECT 1 AS l", "INTEGER"),
+    (LISTS, "SELECT [{'p': 'a', 'q': 'b'}] AS l", "STRUCT(p VARCHAR, q VARCHAR)[]"),
+)
+
+
+def inserted(columns: str, files: Sequence[Path], *, as_stream: bool) -> Any:
+    """The rows of a table with these columns, after those of files were inserted."""
+    empty = duckdb.sql(f"SELECT unnest(s) FROM (SELECT NULL::STRUCT({columns}) AS s) WHERE false")
+    with Database(max_memory_bytes=64 << 20, threads=1) as database:
+        database.create("things", empty.to_arrow_table().schema)
+        if not as_stream:
+            database.insert_files("things", list(map(str, files)))
+        for file in files if as_stream else ():
+            read = pq.ParquetFile(file)
+            rows = pa.RecordBatchReader.from_batches(read.schema_arrow, read.iter_batches(1))
+            database.insert_stream("things", rows, str(file))
+        return database.values("FROM things")
+
+
+@pytest.mark.parametrize("as_stream", [False, True])
+def test_a_column_of_another_type_is_an_error_of_one_line(as_stream: bool, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.parquet", tmp_path / "bad.parquet"
+    for columns, query, kind in OTHER_TYPES:
+        duckdb.sql(f"SELECT NULL::{columns.partition(' ')[2]} AS {columns[0]}").write_parquet(
+            str(good)
+        )
+        duckdb.sql(query).write_parquet(str(bad))
+        with pytest.raises(KanalyzeError) as raised:
+            inserted(columns, [good, bad], as_stream=as_stream)
+        assert re.fullmatch(
+            rf'.*{bad}.* column "?{columns[0]}\b.* {re.escape(kind)}[ ,].*', str(raised.value)
+        )
+
+
+@pytest.mark.parametrize("as_stream", [False, True])
+def test_what_a_file_lacks_is_null(as_stream: bool, tmp_path: Path) -> None:
+    queries = (
+        "SELECT [{'p': 1::BIGINT}] AS l",
+        "SELECT 3 AS x, [{'more': 0, 'q': 'b', 'p': 2::BIGINT}] AS l",
+        "SELECT 4 AS x, 5 AS more",
+    )
+    files = [tmp_path / f"{number}.parquet" for number in range(3)]
+    for file, query in zip(files, queries, strict=True):
+        duckdb.sql(query).write_parquet(str(file))
+    assert inserted(f"x INT, {LISTS}, y VARCHAR", files, as_stream=as_stream) == [
+        (None, [{"p": 1, "q": None}], None),
+        (3, [{"p": 2, "q": "b"}], None),
+        (4, None, None),
+    ]
 
 
 def test_a_damaged_file_is_an_error_of_one_line(database: Database, tmp_path: Path) -> None:

@@ -77,17 +77,6 @@ def test_no_findings_are_shown_as_none() -> None:
     assert lines_of() == ["", "Findings", "none"]
 
 
-def test_the_requests_that_were_searched_are_said() -> None:
-    span = {"first_time_ns": 0, "last_time_ns": 86_400_123_456_789}
-    text = (
-        "searched in requests of 1970-01-01 00:00:00 to 1970-01-02 00:00:00 UTC; "
-        "findings before are those of earlier runs"
-    )
-    assert left_out_text({"findings_span": span}) == text
-    both = left_out_text({"findings_left_out": ["capture_one_way"], "findings_span": span})
-    assert both == f"not searched for, because they need all rows: capture_one_way; {text}"
-
-
 def test_kinds_that_were_not_searched_for_are_named() -> None:
     text = left_out_text({"findings_left_out": ["capture_one_way", "bad\x1b[2J"]})
     assert text is not None

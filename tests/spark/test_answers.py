@@ -151,6 +151,14 @@ def test_a_query_may_read_all_columns_and_views(
     assert sql(chosen, "FROM requests").column_names == ["request_id", "client_id", "latency_ns"]
 
 
+def test_a_question_reads_tables_that_lack_columns(tables: dict[str, DataFrame]) -> None:
+    """Those that an earlier kanalyze wrote; what is not known is null."""
+    old = {**tables, "requests": tables["requests"].drop("client_software_name")}
+    found = sql(old, "clients")
+    assert found.num_rows == sql(tables, "clients").num_rows > 0
+    assert set(found["client_software_name"].to_pylist()) == {None}
+
+
 def test_tables_have_names_of_addresses(tables: dict[str, DataFrame], tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("127.0.0.1 here\n")
     query = "SELECT client_name, broker_id, count(*) AS many FROM requests GROUP BY ALL"

@@ -24,6 +24,7 @@ from kanalyze.render.layout import (
 from kanalyze.render.lines import Line, table_line
 from kanalyze.render.units import (
     MISSING,
+    api_label,
     api_text,
     at_least,
     bytes_text,
@@ -104,7 +105,9 @@ def sorted_entries(
     """
     order = table.columns[by].order
     entries = [
-        entry for entry in table.entries(snapshot) if text_matches(pattern, table.texts(entry))
+        entry
+        for entry in table.entries(snapshot)
+        if text_matches(pattern, snapshot.with_names(table.texts(entry)))
     ]
     if snapshot.unfiltered is not None and not (entries and table.names_items):
         entries = list(table.entries(snapshot))
@@ -194,12 +197,9 @@ def _name(text: str | None) -> str:
 
 
 def _api(entry: Any) -> str:
-    if entry.api_key is None:
-        return "(response alone)"
-    name = api_text(entry.api_name, entry.api_key, _name)
-    if entry.wire != "kafka":
-        name = f"{name} {shown(entry.wire)}"
-    return f"{name} (waited)" if entry.waited else name
+    return api_label(
+        entry.api_name, entry.api_key, entry.wire, waited=entry.waited, name_text=_name
+    )
 
 
 def _versioned_api(entry: Any) -> str:

@@ -17,6 +17,7 @@ from kanalyze.live.view.view_state import Effect, ViewState
 from kanalyze.live.window.row_measures import RowChoice
 from kanalyze.live.window.snapshot import PIPE, OpenedRows
 from kanalyze.queries.finding import Finding
+from kanalyze.queries.report_names import names_in
 from kanalyze.render.findings import command_text, confidence_text
 from kanalyze.render.layout import bar_lines, cell_width, padded
 from kanalyze.render.lines import Line
@@ -598,6 +599,8 @@ class ViewController(Sink):
         self._filters = filters_text(filters or {})
         self._zone = zone
         self._names = names
+        self._now_ns = 0
+        """The time at which names hold: that of the latest tick."""
         self._selection: tuple[Any, ...] = ()
         """The selection that the snapshot shows: pattern, opened entry, order."""
         self._pattern = ""
@@ -618,6 +621,7 @@ class ViewController(Sink):
         Call it a few times a second; it does not wait. Raises OSError.
         """
         self._windows.add_capture(state, now_ns)
+        self._now_ns = now_ns
         keys = self._terminal.keys()
         size = self._terminal.size
         for key in keys:
@@ -658,8 +662,14 @@ class ViewController(Sink):
         pattern = self._state.shown_pattern()
         if pattern != self._pattern:
             self._pattern = pattern
-            self._windows.filter_by(RowChoice(naming=pattern) if pattern else None)
+            self._windows.filter_by(self._matching_rows() if pattern else None)
         return self._windows.filtered(snapshot)
+
+    def _matching_rows(self) -> RowChoice:
+        return RowChoice(
+            naming=self._state.shown_pattern(),
+            names_in=lambda text: names_in(text, self._names, self._now_ns),
+        )
 
     def _opened(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with the requests of the opened entry, if there is one."""
@@ -667,7 +677,7 @@ class ViewController(Sink):
         line = None if state.opened is None else TABLES[state.table].opened(state.opened)
         if rows is None or line is None or state.request is not None:
             return snapshot._replace(opened=None)
-        matches_pattern = RowChoice(naming=state.shown_pattern())
+        matches_pattern = self._matching_rows()
         span_ns = snapshot.recent_ns if line.is_recent else snapshot.window_ns
         requests, count = rows.find(
             lambda block: line.choice(block) & matches_pattern(block),

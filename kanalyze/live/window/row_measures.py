@@ -291,6 +291,7 @@ class RowChoice:
         topic: tuple[str | None, str | None] | None = None,
         error: Mapping[str, str | int | None] | None = None,
         naming: str = "",
+        names_in: Callable[[str], Iterable[str]] = lambda _: (),
         requests_only: bool = False,
     ) -> None:
         """Store the conditions.
@@ -302,12 +303,14 @@ class RowChoice:
             error: values of fields that one item of ``errors`` must have.
             naming: a pattern for :func:`text_matches`, which an API, client, broker, topic, group
                 or error of the row must match; empty for no condition.
+            names_in: returns the names of addresses in such a text, which may match as well.
             requests_only: True to select no responses without a request.
         """
         self._columns = dict(columns or {})
         self._topic = topic
         self._error = error
         self._naming = naming
+        self._names_in = names_in
         self._requests_only = requests_only
 
     def __call__(self, block: RowBlock) -> Mask:
@@ -323,8 +326,11 @@ class RowChoice:
             errors = lists_of(block.columns["errors"])
             is_selected &= _has_item(errors, self._error)
         if self._naming:
-            is_selected &= _has_text(block, lambda text: text_matches(self._naming, (text,)))
+            is_selected &= _has_text(block, self._is_named)
         return is_selected
+
+    def _is_named(self, text: str) -> bool:
+        return text_matches(self._naming, (text, *self._names_in(text)))
 
 
 def _array(block: RowBlock, name: str) -> IntArray | WordArray:

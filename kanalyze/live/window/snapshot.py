@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.zones import UTC, Zone
-from kanalyze.queries.report_names import named_text
+from kanalyze.queries.report_names import named_text, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kanalyze.live.silence import SilentBroker
     from kanalyze.model.anomalies import AnomalyKind
@@ -193,6 +193,12 @@ class Snapshot(NamedTuple):
     def named(self, text: str) -> str:
         """Return an escaped text with the names beside the addresses in it, escaped too."""
         return text if self.names is None else named_text(text, self.names, self.time_ns)
+
+    def with_names(self, texts: Iterable[str | None]) -> Iterator[str | None]:
+        """Yield texts, each followed by the names of the addresses in it."""
+        for text in texts:
+            yield text
+            yield from names_in(text or "", self.names, self.time_ns)
 
     @property
     def error_share(self) -> float | None:

@@ -280,6 +280,11 @@ class _StepSums:
         return self._totals
 
 
+_OF_ALL_ROWS = (
+    *("packets", "wire_bytes", "dropped_packets", "idle_ns", "capture", "findings", "filters"),
+    *("zone", "names"),
+)
+"""What a snapshot of chosen rows has of the snapshot of all."""
 _NOTHING = Amounts(0, 0, 0, 0, 0)
 
 
@@ -432,16 +437,8 @@ class Windows:
         followed_ns = max(unfiltered.time_ns - first_step * self._step_ns, self._step_ns)
         return windows.snapshot(unfiltered.time_ns)._replace(
             window_ns=min(unfiltered.window_ns, followed_ns),
-            packets=unfiltered.packets,
-            wire_bytes=unfiltered.wire_bytes,
-            dropped_packets=unfiltered.dropped_packets,
-            idle_ns=unfiltered.idle_ns,
-            capture=unfiltered.capture,
-            findings=unfiltered.findings,
-            filters=unfiltered.filters,
-            zone=unfiltered.zone,
-            names=unfiltered.names,
             unfiltered=unfiltered,
+            **{name: getattr(unfiltered, name) for name in _OF_ALL_ROWS},
         )
 
     def _add_filtered(self, step: int, block: RowBlock) -> None:

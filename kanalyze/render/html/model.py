@@ -19,6 +19,7 @@ from kanalyze.render.html.tables import TABLES, table_specs
 from kanalyze.render.missing import failed_names
 from kanalyze.render.units import (
     MISSING,
+    api_label,
     api_text,
     duration_text,
     is_dated,
@@ -185,13 +186,7 @@ def _some(line: Mapping[str, Any] | None, field: str) -> str:
 
 def _api(line: Mapping[str, Any]) -> dict[str, Any]:
     name, key = line["api_name"], line["api_key"]
-    if key is None and name is None:
-        return {"label": "(response alone)", "kind": ""}
-    label = api_text(name, key)
-    api = {
-        "label": label if line["wire"] == "kafka" else f"{label} {shown(line['wire'])}",
-        "kind": _KINDS.get(name, ""),
-    }
+    api = {"label": api_label(name, key, line["wire"]), "kind": _KINDS.get(name, "")}
     if name:
         api["option"] = escape(f"--api {shlex.quote(name)}")
     return api

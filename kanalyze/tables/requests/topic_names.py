@@ -17,6 +17,7 @@ from kanalyze.decoding.values import uuid_text
 from kanalyze.errors import UsageError
 from kanalyze.kafka.codec.compiler import Projection
 from kanalyze.kafka.codec.values import NO_UUID
+from kanalyze.tables.columns.block import Lists, Words
 from kanalyze.tables.requests.field_selection import field_roles, projection_of
 from kanalyze.tables.requests.summaries import BodyWalk, ExchangeSummary
 from kanalyze.tables.requests.topics import METADATA_TOPIC, METADATA_TOPIC_ID, TopicTable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kanalyze.kafka.schema.catalog import Catalog
     from kanalyze.kafka.session.decode_plans import MessageKind
     from kanalyze.kafka.session.exchange import Exchange
+    from kanalyze.tables.columns.block import RowBlock
 
 NameSearch: TypeAlias = "Callable[[], Iterable[tuple[bytes, str]]]"
 """A function that yields all ids and names in the whole capture, in order."""
@@ -127,6 +129,8 @@ class TopicNames:
         self._search = search
         self.unnamed: set[bytes] = set()
         """Ids that were looked up while they had no name."""
+        self._shown: set[bytes] | None = None
+        """Those of them in the rows that a filter passes; None if there is no filter."""
         self.changes = 0
         """Number of times that an id got a name or another name."""
 
@@ -137,13 +141,30 @@ class TopicNames:
 
     @property
     def never_named(self) -> int:
-        """Number of ids that were looked up, and that nothing so far has named."""
-        return sum(topic_id not in self._names for topic_id in self.unnamed)
+        """Number of ids in rows without a name that nothing so far has named."""
+        return sum(topic_id not in self._names for topic_id in self._lacking_names())
 
     @property
     def named_late(self) -> int:
         """Number of ids that got their name after they were looked up: earlier rows lack it."""
-        return len(self.unnamed) - self.never_named
+        return len(self._lacking_names()) - self.never_named
+
+    def _lacking_names(self) -> set[bytes]:
+        return self.unnamed if self._shown is None else self._shown
+
+    def note_shown(self, rows: RowBlock) -> None:
+        """Count only ids in the rows of requests that are noted, and in lines that come of them."""
+        self._shown = self._shown or set()
+        if not self.unnamed:
+            return
+        partitions = rows.columns["partitions"]
+        assert isinstance(partitions, Lists)
+        topics, ids = partitions.fields["topic"], partitions.fields["topic_id"]
+        assert isinstance(topics, Words)
+        assert isinstance(ids, Words)
+        pairs = set(zip(topics.codes, ids.codes, strict=True))
+        shown = {topic_id_of(ids.words[item]) for topic, item in pairs if topic < 0 <= item}
+        self._shown |= shown & self.unnamed
 
     def learn(self, topic_id: bytes, name: str) -> None:
         """Note the name of a topic. Kafka's reserved ids keep their names."""
@@ -180,7 +201,10 @@ class TopicNames:
             id_bytes = topic_id_of(topic_id)
             if len(self._ids) < _MAX_NAMES:
                 self._ids[topic_id] = id_bytes
-        return self.name(None, id_bytes)
+        name = self.name(None, id_bytes)
+        if self._shown is not None and id_bytes in self.unnamed:
+            self._shown.add(id_bytes)
+        return name
 
     def text(self, topic_id: bytes) -> str | None:
         """Return the id as text; see :func:`topic_id_text`."""

@@ -18,6 +18,7 @@ from kanalyze.batch.archive.table_files import (
     small_files,
     with_small_merged,
 )
+from kanalyze.errors import UsageError
 from kanalyze.spec.rows.tables import SQL_TABLES
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.captures import often
@@ -170,3 +171,21 @@ def test_few_files_and_large_files_are_not_merged(tmp_path: Path) -> None:
         len(group) for group in small_files([f._replace(total_bytes=15 << 20) for f in written])
     ]
     assert sizes == [8, 4]  # a merged file has at most 128 MB
+
+
+def test_files_that_lack_columns_are_merged(tmp_path: Path) -> None:
+    """An earlier kanalyze wrote them."""
+    files = TableFiles(str(tmp_path))
+    files.add("requests", block(0, 0))
+    (file,) = files.finish()
+    whole = pq.ParquetFile(tmp_path / file.name).read()
+    nullable = [field.name for field in whole.schema if field.nullable]
+    pq.write_table(whole.drop_columns(nullable), tmp_path / file.name)
+    merged = pq.ParquetFile(tmp_path / merge_files(str(tmp_path), [file, file]).name).read()
+    assert merged.schema == whole.schema
+    for name in whole.column_names:
+        expected = [None, None] if name in nullable else whole[name].to_pylist()
+        assert merged[name].to_pylist() == 2 * expected, name
+    pq.write_table(whole.drop_columns("capture"), tmp_path / file.name)
+    with pytest.raises(UsageError, match=f"^{tmp_path}: capture is null$"):
+        merge_files(str(tmp_path), [file])

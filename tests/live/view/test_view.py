@@ -106,6 +106,21 @@ def test_names_stand_beside_addresses_in_every_table_and_alert():
         assert "\x1b" not in terminal.drawn[-1]
 
 
+@pytest.mark.parametrize("keeps_rows", [False, True])
+def test_a_pattern_finds_names_of_addresses(keeps_rows):
+    windows, end_ns = usual_windows(keeps_rows=keeps_rows)
+    clients = sorted({entry.client_ip for entry in windows.snapshot(end_ns).clients} - {None})
+    known = [NamedAddress(clients[0], "checkout-7", "shop"), NamedAddress(clients[1], "other")]
+    terminal = FakeTerminal()
+    terminal.size = (200, 50)
+    view = ViewController(windows, terminal, names=AddressNames(known))
+    for pattern, number in (("checkout", 0), ("SHO?", 0), ("oth*", 1), ("nobody", None)):
+        terminal.pressed = ["2", "escape", "/", *pattern, "enter"]
+        view.tick(CAPTURE, end_ns, 0)
+        shown = [ip for ip in clients if f"({ip})" in terminal.drawn[-1]]
+        assert shown == ([] if number is None else [clients[number]]), pattern
+
+
 def test_drawing_continues_after_the_clock_of_packets_jumps():
     view, terminal, end_ns = started()
     for interval, jump_s in enumerate([3600, -7200, 10**6, -(10**9)], start=1):
