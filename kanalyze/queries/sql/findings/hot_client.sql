@@ -7,7 +7,8 @@
 -- why: One client that uses most of a broker's network threads makes all others wait.
 -- repair: Limit it by a quota (producer_byte_rate, consumer_byte_rate, request_percentage), or spread its work over time.
 -- see: client_apis
--- only if requests: count(DISTINCT CASE WHEN is_record_api(api_name) THEN client_id END) + 1 >= $least_clients
+-- only if requests: bool_or(is_record_api(api_name))
+-- only if request_sums: greatest(count(DISTINCT CASE WHEN is_produce THEN client_id END), count(DISTINCT CASE WHEN is_fetch THEN client_id END)) + 1 >= $least_clients
 -- parameter least_ratio = 5: minimum ratio to the mean of all clients that do the same
 -- parameter least_clients = 5: minimum number of clients to compare with
 -- parameter least_bytes_per_s = 100000: minimum traffic of the client while it sends; less makes nobody wait

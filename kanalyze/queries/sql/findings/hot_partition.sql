@@ -6,6 +6,7 @@
 -- repair: Look at the keys of the records: if one is most frequent (null replaced by a constant, one large customer), use a key with more parts, or a partitioner that spreads it. Records without a key are spread automatically.
 -- see: partitions
 -- only if requests: bool_or(is_record_api(api_name))
+-- only if partition_sums: count(DISTINCT "partition") >= $least_partitions
 -- parameter least_ratio = 5: minimum ratio to the mean of the topic's partitions
 -- parameter least_share = 0.25: minimum share of the topic's bytes: with many partitions, several times the mean is little
 -- parameter least_partitions = 6: minimum number of the topic's partitions to compare with

@@ -5,6 +5,8 @@
 -- why: Nothing is wrong with this broker. Once it runs Kafka 4.0 or later, these requests are answered with UNSUPPORTED_VERSION or the connection is closed.
 -- repair: Before the brokers are upgraded, upgrade the client library: Java clients from 2.1 on, librdkafka from 1.8.2 on, and others of their age, send newer versions.
 -- see: versions
+-- only if requests: count(*) > 0
+-- only if request_sums: bool_or(wire = 'kafka-0.7' OR api_version < (SELECT first_version FROM removed_versions WHERE removed_versions.api_key = request_sums.api_key))
 -- parameter least_requests = 1: minimum number of requests with such a version
 WITH old AS (
     SELECT

@@ -4,7 +4,7 @@
 -- sure: certain: the broker's responses say so, for longer than a new topic takes to become known. That the name is misspelt is a guess from names alike.
 -- why: Nothing is produced to the topic or fetched from it; the client asks again until it gives up.
 -- repair: Correct the name in the client, or create the topic (auto.create.topics.enable is off, or the client does not allow it). A topic that was deleted and made again has another id: clients learn it from the next metadata, old ones only when they are restarted.
--- only if errors: bool_or(error_code IN (3, 100, 103))
+-- only if errors: max(CASE WHEN error_code IN (3, 100, 103) THEN response_start_ns END) - min(CASE WHEN error_code IN (3, 100, 103) THEN response_start_ns END) >= $least_span_s * 1000000000
 -- parameter least_span_s = 3: minimum seconds over which this goes on
 -- parameter least_requests = 3: minimum number of refused requests
 -- parameter longest_between_s = 5: maximum mean of the seconds between requests of `metadata_storm`, which says the same after 30 s, and of brokers that copy a topic: less often is a topic that is made, and later deleted

@@ -3,7 +3,7 @@
 -- The latest line of `lag` for each partition, summed up.
 --
 -- only if groups: count(*) >= 0
--- only if requests: count(group_id) > 0 OR bool_or(api_name = 'OffsetFetch')
+-- only if requests: bool_or(api_name = 'OffsetFetch' OR (group_id IS NOT NULL AND api_name <> 'FindCoordinator'))
 WITH told AS (
     SELECT
         *,
