@@ -24,6 +24,7 @@ from kanalyze.api.tables import create_tables
 from kanalyze.batch.archive.table_files import columns_of
 from kanalyze.batch.shared_folder import SharedFolder
 from kanalyze.queries.database import DEFAULT_MEMORY_BYTES, Database
+from kanalyze.queries.file_rows import StoreFile
 from kanalyze.queries.files import built_in, words_of
 from kanalyze.spec.rows.cluster import REQUEST_ID
 
@@ -188,20 +189,26 @@ def insert_rows(
     Raises KanalyzeError if a file cannot be read, if a column has another type, and for a null in a
     column that has none: all files have these, and without them figures would be wrong.
     """
-    database.require(table, [field.name for field in schema if not field.nullable])
     paths = [folder.plain_path(name) for name in files]
     plain_paths = [path for path in paths if path is not None]
-    if len(plain_paths) == len(files):
-        if files:
-            database.insert_files(table, plain_paths)
-        return
+    database.insert_files(
+        table,
+        plain_paths if len(plain_paths) == len(files) else _streamed(folder, files, schema.names),
+        [field.name for field in schema if not field.nullable],
+    )
+
+
+def _streamed(
+    folder: SharedFolder, files: Sequence[str], columns: Sequence[str]
+) -> Iterator[StoreFile]:
+    """Yield files of a store, each open until the next, with those columns that they have."""
     for name in files:
         with folder.open_file(name) as file:
             rows = pq.ParquetFile(file)
-            found = pa.schema([field for field in rows.schema_arrow if field.name in schema.names])
+            found = pa.schema([field for field in rows.schema_arrow if field.name in columns])
             batches = rows.iter_batches(columns=found.names)
             reader = pa.RecordBatchReader.from_batches(found, batches)
-            database.insert_stream(table, reader, f"{folder.shown}/{name}")
+            yield StoreFile(f"{folder.shown}/{name}", reader)
 
 
 # -- as bytes --------------------------------------------------------------------------------------

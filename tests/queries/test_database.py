@@ -19,6 +19,7 @@ from kanalyze.errors import KanalyzeError
 from kanalyze.export.arrow import BatchMaker
 from kanalyze.queries import database as database_module
 from kanalyze.queries.database import Database, DerivedViews, QueryError, ScratchFolder
+from kanalyze.queries.file_rows import StoreFile
 from kanalyze.queries.files import Query, words_of
 from tests.support.captures import path
 
@@ -245,7 +246,7 @@ def inserted(columns: str, files: Sequence[Path], *, as_stream: bool) -> Any:
         for file in files if as_stream else ():
             read = pq.ParquetFile(file)
             rows = pa.RecordBatchReader.from_batches(read.schema_arrow, read.iter_batches(1))
-            database.insert_stream("things", rows, str(file))
+            database.insert_files("things", [StoreFile(str(file), rows)])
         return database.values("FROM things")
 
 
