@@ -251,6 +251,19 @@ def test_a_storm_of_metadata_requests_is_said_once(tmp_path: Path) -> None:
     assert [finding.name for finding in found] == ["metadata_storm"]
 
 
+def test_a_storm_of_metadata_requests_comes_of_the_topic_that_cannot_be_produced_to(
+    tmp_path: Path,
+) -> None:
+    timeline = asking_for("oders", [3] * 40)
+    line = timeline.at(5).line(40001, "10.0.0.5").open()
+    line.client(produce(1, 9, [Part("oders")], client_id="billing"))
+    line.broker(produce_answer(1, 9, [Part("oders", error_code=3)]))
+    [topic, storm] = timeline.findings(tmp_path, "unknown_topic", "metadata_storm")
+    assert (topic.name, storm.name) == ("unknown_topic", "metadata_storm")
+    assert storm.cause is not None
+    assert storm.cause.name == "unknown_topic"
+
+
 # --- identities that two clients have ---
 
 UUID = "39ad70e2-71ce-40ca-bd6b-55c1a8edef2d"
