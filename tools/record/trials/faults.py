@@ -63,18 +63,22 @@ def _lossy(stage: Stage) -> None:
 
 
 def _narrow(stage: Stage) -> None:
-    """A link of 20 kB/s, of a client that sends a little less."""
+    """A link of 20 kB/s, of a client that sends a little less.
+
+    Each message has more bytes than the 4 kB that pass at once, and fills nine tenths of its time.
+    """
     time.sleep(3)
+    kbit_per_s, size = stage.number(160, 100, 240), stage.number(4500, 4200, 6000)
     with stage.fault():
-        stage.jobs.shape(stage.number(160, 100, 240))
+        stage.jobs.shape(kbit_per_s)
         stage.finish(
             stage.worker(
                 "produce_python",
                 client_id="uploader",
                 topic="narrow",
                 seconds=stage.number(25, 15, 35),
-                per_s=stage.number(4, 2, 5),
-                size=stage.number(4500, 2000, 6000),
+                per_s=0.9 * kbit_per_s * 125 / size,
+                size=size,
             )
         )
         stage.jobs.unshape()
