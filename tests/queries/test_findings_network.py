@@ -40,6 +40,8 @@ ALSO_ALLOWED = {
     "fault-killed": {"broker_away"},
     # Its own fetches show it, and so do its commits.
     "fault-lag": {"group_behind"},
+    # It is what the client does when there is no topic.
+    "fault-metadata-storm": {"metadata_storm"},
     # Some of the packets that are late are lost.
     "fault-network": {"packets_lost"},
     # The client requests metadata after each response, and ignores it.
