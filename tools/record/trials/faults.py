@@ -675,7 +675,7 @@ FAULTS = (
         "broker 1 has 6 % of a processor for 25 s",
         _starved,
         _topic("starved"),
-        Expected(("slow_broker", "broker_stood_still"), _node(1)),
+        Expected(("slow_broker", "broker_slowed", "broker_stood_still"), _node(1)),
     ),
     Trial(
         "lossy",
