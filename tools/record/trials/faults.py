@@ -485,13 +485,16 @@ def _narrow_link(stage: Stage) -> None:
 
 
 def _narrow_broker(stage: Stage) -> None:
-    """A broker whose own line is slow: what it answers takes long to come."""
+    """A broker whose own line is slow: what it answers takes long to come.
+
+    It sends some 36 kB/s, so a faster line than the usual one would be felt for moments only.
+    """
     _producer(stage, "filler", "broad", 50, 25)
     group: dict[str, Any] = {"topic": "broad", "group": "readers"}
     stage.worker("consume_python", client_id="reader", **group)
     time.sleep(9)
     with stage.fault():
-        stage.trio.stands[2].machine.shape(stage.number(320, 200, 450))
+        stage.trio.stands[2].machine.shape(stage.number(320, 200, 320))
         time.sleep(stage.value(25, 15, 35))
         stage.trio.stands[2].machine.unshape()
     time.sleep(5)
