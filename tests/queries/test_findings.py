@@ -569,6 +569,16 @@ def test_one_long_round_is_a_finding() -> None:
     assert not findings((), (), (), lines, **{"rebalances.longest_round_s": 10.01})
 
 
+@pytest.mark.parametrize("back_s", [40, 600])
+def test_a_member_that_comes_back_to_its_round_makes_that_no_longer(back_s: int) -> None:
+    lines = [*joined(0, 1, "a", "b"), *joined(back_s, 1, "b-again")]
+    assert not findings((), (), (), lines)
+    # One that joined with the others and is late to sync does.
+    lines.append(event("sync", back_s, "a", 1))
+    [finding] = findings((), (), (), lines)
+    assert finding.what.endswith(f"; the longest took {back_s}.0 s")
+
+
 def test_new_connectors_are_no_rebalances_of_kafka_connect() -> None:
     connect = {"protocol_type": "connect", "subscribed_topics": ()}
     added = [line for n in range(6) for line in joined(10 * n, n + 1, "a", "b", **connect)]

@@ -245,10 +245,15 @@ def test_a_broker_that_goes_on_copying_a_topic_that_is_not_there_is_a_finding(
     assert finding.concerns["client_id"] == "broker-2-fetcher-0"
 
 
-def test_a_storm_of_metadata_requests_is_said_once(tmp_path: Path) -> None:
+def test_a_storm_of_metadata_requests_comes_behind_the_topic_that_is_not_there(
+    tmp_path: Path,
+) -> None:
     timeline = asking_for("oders", [3] * 40, known="orders")
-    found = timeline.findings(tmp_path, "unknown_topic", "metadata_storm", "error_storm")
-    assert [finding.name for finding in found] == ["metadata_storm"]
+    [topic, storm] = timeline.findings(tmp_path, "unknown_topic", "metadata_storm", "error_storm")
+    assert topic.what.endswith("; a name like it is orders")
+    assert (topic.name, storm.name) == ("unknown_topic", "metadata_storm")
+    assert storm.cause is not None
+    assert storm.cause.name == "unknown_topic"
 
 
 # --- identities that two clients have ---

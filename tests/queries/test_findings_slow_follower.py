@@ -8,11 +8,21 @@ import pytest
 
 from tests.support import kafka as k
 from tests.support.timeline import Timeline
-from tests.support.traffic import Part, fetch, fetch_answer, produce, produce_answer
+from tests.support.traffic import (
+    Part,
+    answers,
+    asks,
+    body,
+    fetch,
+    fetch_answer,
+    produce,
+    produce_answer,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+HEARTBEAT = 12
 LEADER = ("10.0.0.2", 9092)
 EMPTY = [Part(records=None)]
 
@@ -119,3 +129,31 @@ def test_followers_that_are_alike_or_idle_are_no_finding(
     timeline: Timeline, tmp_path: Path
 ) -> None:
     assert timeline.findings(tmp_path, "slow_follower") == []
+
+
+@pytest.mark.parametrize(
+    ("from_memory_s", "is_told"),
+    [
+        ({"10.0.0.4": 0.08, "10.0.0.3": 0.002}, False),
+        # Its disk is slow, or all are: then it is as quick as the others.
+        ({"10.0.0.4": 0.003, "10.0.0.3": 0.002}, True),
+        ({"10.0.0.4": 0.08, "10.0.0.3": 0.07}, True),
+        ({"10.0.0.3": 0.002}, True),
+        ({"10.0.0.4": 0.08}, True),
+    ],
+)
+def test_a_broker_that_answers_slowly_from_memory_too_is_no_slow_follower(
+    from_memory_s: dict[str, float], is_told: bool, tmp_path: Path
+) -> None:
+    timeline = copying(Follower(2, 0.001, rounds=100), Follower(3, 0.061, rounds=100))
+    values = {"groupId": "g", "memberId": "m", "generationId": 1}
+    asked = asks(HEARTBEAT, 4, 1, body(HEARTBEAT, "request", 4, **values), "reader")
+    answered = answers(HEARTBEAT, 4, 1, body(HEARTBEAT, "response", 4))
+    for place, (broker_ip, latency_s) in enumerate(from_memory_s.items()):
+        line = timeline.at(0).line(51000 + place, "10.0.1.8", (broker_ip, 9092)).open()
+        for number in range(10):
+            timeline.at(2 + number)
+            line.client(asked)
+            timeline.at(2 + number + latency_s)
+            line.broker(answered)
+    assert bool(timeline.findings(tmp_path, "slow_follower")) is is_told

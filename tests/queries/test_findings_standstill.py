@@ -52,13 +52,15 @@ def working(
     seconds: float = 20,
     slow: str | None = None,
     brokers: tuple[str, ...] = ("10.0.0.2",),
+    late_s: float = 0,
+    again_s: tuple[tuple[float, float], ...] = (),
 ) -> Timeline:
     """Clients at work, whose brokers answer nothing from one time to another.
 
-    ``slow``: only requests of that kind wait.
+    ``slow``: only requests of that kind wait. ``late_s``: how much later everything is answered
+    at all times; a Fetch is answered 0.1 s before it has to be.
     """
     timeline = Timeline()
-    begin_s, end_s = still_s
     for index, worker in enumerate(workers):
         at_s = index / 100
         line = timeline.at(at_s).line(40000 + index, f"10.0.1.{index}", worker.broker).open()
@@ -68,10 +70,11 @@ def working(
             asked, answered = worker.frames(number)
             timeline.at(at_s)
             line.client(asked)
-            at_s += 0.4 if worker.kind == "fetch" else 0.002
+            at_s += (0.4 if worker.kind == "fetch" else 0.002) + late_s
             waits = worker.broker[0] in brokers and slow in (None, worker.kind)
-            if waits and begin_s <= at_s < end_s:
-                at_s = end_s + index / 1000
+            for begin_s, end_s in (still_s, *again_s):
+                if waits and begin_s <= at_s < end_s:
+                    at_s = end_s + index / 1000
             timeline.at(at_s)
             line.broker(answered)
             at_s += worker.every_s
@@ -118,6 +121,20 @@ def test_a_broker_that_answers_nobody_for_a_while_stood_still(
     assert found[0].last_time_ns == START_NS + until_s * 1e9
 
 
+@pytest.mark.parametrize("late_s", [0.02, 0.04])
+def test_a_broker_that_is_a_little_late_at_other_times_stood_still(
+    late_s: float, tmp_path: Path
+) -> None:
+    timeline = working(*TEAM, still_s=(5, 7.5), late_s=late_s)
+    assert timeline.findings(tmp_path, "broker_stood_still")
+
+
+def test_stops_one_after_the_other_do_not_make_a_broker_slow(tmp_path: Path) -> None:
+    timeline = working(*TEAM, still_s=(5, 7), again_s=((8, 10), (11, 13)))
+    [finding] = timeline.findings(tmp_path, "broker_stood_still")
+    assert ", the longest of 3 times; " in finding.what
+
+
 def test_ports_of_one_broker_are_one_story(tmp_path: Path) -> None:
     inside = tuple(worker._replace(broker=("10.0.0.2", 9096)) for worker in TEAM[:2])
     timeline = working(*inside, *TEAM, still_s=(5, 8))
@@ -146,6 +163,8 @@ def test_brokers_that_stand_still_together_are_told_of_each_other(tmp_path: Path
         working(*TEAM, still_s=(5, 11), slow="produce"),
         working(Worker("produce", "shop"), Worker("produce", "till"), still_s=(5, 11)),
         working(Worker(every_s=4), Worker(every_s=4)),
+        # A broker without a processor answers late at other times too.
+        working(*TEAM, still_s=(5, 7.5), late_s=0.16),
         # One client is slow with one connection.
         working(Worker(), still_s=(5, 7)),
     ],

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 PORT = 40000
 
 
-def part(records: int, offset: int = 0, error_code: int = 0, partition: int = 0) -> Part:
-    batch = k.record_batch(records, 50 * records)
+def part(
+    records: int, offset: int = 0, error_code: int = 0, partition: int = 0, each: int = 50
+) -> Part:
+    batch = k.record_batch(records, each * records)
     return Part(
         "orders", records=batch, base_offset=offset, error_code=error_code, partition=partition
     )
@@ -34,15 +36,14 @@ class Producer:
         self.line: Line | None = None
         self.number = 0
 
-    def sends(self, at_s: float, records: int, partition: int = 0) -> Producer:
+    def sends(self, at_s: float, records: int, partition: int = 0, each: int = 50) -> Producer:
         self.timeline.at(at_s)
         if self.line is None:
             self.port += 1
             self.line = self.timeline.line(self.port, "10.0.0.7").open()
         self.number += 1
-        sent = produce(
-            self.number, 9, [part(records, partition=partition)], client_id=self.client_id
-        )
+        parts = [part(records, partition=partition, each=each)]
+        sent = produce(self.number, 9, parts, client_id=self.client_id)
         self.line.client(sent)
         return self
 
@@ -98,6 +99,22 @@ def test_batches_that_replicas_were_too_late_for_are_appended_with_each_attempt(
     assert finding.what == (
         "1 of 2 batches sent again were appended again: 18 records in 1 partition, such as 6 from "
         "offset 104 on, written again; the first attempts had an error that comes after the append"
+    )
+
+
+def test_batches_of_other_sizes_were_appended_before_the_first_that_succeeds(
+    tmp_path: Path,
+) -> None:
+    timeline = Timeline()
+    shop = Producer(timeline, "shop").sends(1, 3).gets(1.01, 10)
+    shop.sends(2, 4, each=60).sends(2.1, 4).sends(2.2, 4, each=70).gives_up(12)
+    # The first attempts of two of them are 13 to 20.
+    for number, each in enumerate((60, 50, 70)):
+        shop.sends(13 + number, 4, each=each).gets(13.1 + number, 21 + 4 * number)
+    [finding] = found(timeline, tmp_path)
+    assert finding.what == (
+        "2 of 3 batches sent again were appended again: 8 records in 1 partition, such as 4 from "
+        "offset 13 on, written again; the first attempts had no answer"
     )
 
 

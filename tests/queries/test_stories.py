@@ -44,6 +44,20 @@ def story(*findings: Finding) -> list[tuple[str, int | None]]:
     ]
 
 
+def test_a_slow_broker_comes_before_what_clients_gave_up_on_any_of_its_ports() -> None:
+    slow = found("broker_slowed", 100, 130, broker="b:9092")
+    waiting = found("unanswered", 105, 110, broker="b:9093")
+    assert story(waiting, slow) == [("broker_slowed", None), ("unanswered", 1)]
+    elsewhere = found("unanswered", 105, 110, broker="a:9093")
+    assert story(elsewhere, slow) == [("unanswered", None), ("broker_slowed", None)]
+
+
+def test_who_speaks_another_protocol_connects_often_for_that() -> None:
+    wrong = found("wrong_protocol", 100, 130, client_ip="c", broker="web:8080")
+    assert story(found("connection_storm", 101, 130, client_ip="c"), wrong)[1][1] == 1
+    assert story(found("connection_storm", 101, 130, client_ip="d"), wrong)[1][1] is None
+
+
 def test_a_killed_broker_comes_before_what_it_led_to() -> None:
     assert story(
         found("not_enough_replicas", 101, 140),

@@ -67,7 +67,7 @@ def _names(finding: Finding, name: str, value: str) -> bool:
 
 
 def _time(finding: Finding, begin_ns: int, end_ns: int | None) -> str | None:
-    """A fault shows when somebody meets it: a client in Java takes seconds to start."""
+    """A fault shows when somebody meets it."""
     first, last = finding["first_time_ns"], finding["last_time_ns"]
     if first is None or last is None:
         return "no time"

@@ -307,7 +307,7 @@ SCENARIOS = (
     ),
     _fault(
         "metadata-storm",
-        "metadata_storm",
+        "unknown_topic",
         "A producer of a topic that does not exist.",
         _metadata_storm,
     ),

@@ -10,14 +10,14 @@ from lab.trio import RACKS
 SECONDS, PER_S = 7, 3
 
 
-def _topic(name: str, leader: int) -> Callable[[Stage], None]:
-    """Return what makes a topic of one partition on all nodes, and says which of them leads."""
-    nodes = [leader, *(node for node in (1, 2, 3) if node != leader)]
-    assignment = ":".join(map(str, nodes))
+def _topics(**leaders: int) -> Callable[[Stage], None]:
+    """Return what makes topics of one partition on all nodes, and says which of them leads."""
 
     def make(stage: Stage) -> None:
-        words = ["--create", "--topic", name, "--replica-assignment", assignment]
-        stage.tool(TOPICS, *words)
+        for name, leader in leaders.items():
+            nodes = [leader, *(node for node in (1, 2, 3) if node != leader)]
+            words = ["--create", "--if-not-exists", "--topic", name]
+            stage.tool(TOPICS, *words, "--replica-assignment", ":".join(map(str, nodes)))
 
     return make
 
@@ -52,14 +52,14 @@ IN_RACKS = (
         "rack-near",
         "a consumer is told of the replica in its rack",
         _consumers(NEAR),
-        _topic("near", leader=2),
+        _topics(near=2),
         has_racks=True,
     ),
     Trial(
         "rack-far",
         "a consumer reads from a leader in another rack than its own, another from a near replica",
         _consumers(("far-reader", "far", RACKS[0]), NEAR),
-        _topic("far", leader=3),
+        _topics(far=3, near=2),
         Expected(("reads_across_zones",), {"client_id": "far-reader"}, is_timed=False),
         has_racks=True,
         is_kept=True,
@@ -68,7 +68,7 @@ IN_RACKS = (
         "rack-none",
         "a consumer sends no rack, another does",
         _consumers(("lost-reader", "none", None), NEAR),
-        _topic("none", leader=2),
+        _topics(none=2, near=2),
         Expected(("sends_no_rack",), {"client_id": "lost-reader"}, is_timed=False),
         has_racks=True,
         is_kept=True,

@@ -8,6 +8,8 @@
 -- only if requests: bool_or(is_answered_alone(api_name) AND latency_ns >= $least_s * 1000000000 + CAST(coalesce(max_wait_ms, 0) AS BIGINT) * 1000000)
 -- parameter least_s = 1: minimum seconds without a response; a Fetch has to wait for so much longer than its max.wait
 -- parameter least_alone_s = 3: the same, if only one connection waited
+-- parameter most_late = 0.25: maximum share of late requests among those of 5 s before and after; with more, the broker is slow, and its pauses are part of that
+-- parameter late_ms = 50: minimum ms of a late request without the network, for a Fetch beyond its max.wait
 WITH late AS (
     SELECT DISTINCT
         broker_ip,
@@ -74,7 +76,7 @@ waiting AS (
         AND requests.response_start_ns >= silences.until_ns
     JOIN begun USING (connection, connection_number)
 ),
-stood AS (
+paused AS (
     SELECT
         broker_ip,
         broker_port,
@@ -94,6 +96,46 @@ stood AS (
             (count(DISTINCT connection_key) > 1 AND max(late_ns) >= $least_s * 1000000000)
             OR max(late_ns) >= $least_alone_s * 1000000000
         )
+),
+around AS (
+    SELECT
+        paused.broker_ip,
+        paused.broker_port,
+        paused.from_ns,
+        avg(
+            CAST(
+                -- In a capture with odd times, sums of them may exceed 64 bits.
+                CAST(requests.latency_ns AS DOUBLE)
+                - coalesce(requests.broker_network_ns, 0)
+                - coalesce(requests.retransmission_wait_ns, 0)
+                - coalesce(requests.max_wait_ms, 0) * 1e6 >= $late_ms * 1000000
+                AS INTEGER
+            )
+        ) AS late
+    FROM paused
+    JOIN requests
+        ON paused.broker_ip = requests.broker_ip
+        AND paused.broker_port = requests.broker_port
+        AND (
+            requests.response_start_ns BETWEEN paused.from_ns - 5000000000 AND paused.from_ns
+            OR requests.request_start_ns BETWEEN paused.until_ns AND paused.until_ns + 5000000000
+        )
+    -- What waited for another pause says nothing of the time between the two.
+    LEFT JOIN silences
+        ON requests.broker_ip = silences.broker_ip
+        AND requests.broker_port = silences.broker_port
+        AND requests.request_end_ns < silences.until_ns
+        AND requests.response_start_ns >= silences.until_ns
+    WHERE is_answered_alone(requests.api_name) AND silences.until_ns IS NULL
+    -- A slow broker answers fewer.
+    GROUP BY paused.broker_ip, paused.broker_port, paused.from_ns, requests.response_start_ns <= paused.from_ns
+),
+stood AS (
+    SELECT paused.*
+    FROM paused
+    LEFT JOIN around USING (broker_ip, broker_port, from_ns)
+    GROUP BY ALL
+    HAVING coalesce(avg(around.late), 0) <= $most_late
 ),
 affected AS (
     SELECT

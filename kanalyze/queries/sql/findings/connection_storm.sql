@@ -9,6 +9,7 @@
 -- caused by refused_versions: client_id client_ip
 -- caused by closed_after_produce: client_id client_ip
 -- caused by closed_at_api_versions: client_ip
+-- caused by wrong_protocol: client_ip
 -- show: connections
 -- only if connections: count(*) FILTER (WHERE "end" IN ('fin', 'reset', 'reused') AND duration_ns <= $longest_s * 1000000000) >= $least_connections
 -- parameter least_per_s = 1: minimum connections per second

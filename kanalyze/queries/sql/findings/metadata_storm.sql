@@ -3,7 +3,8 @@
 -- severity: 72
 -- sure: likely: clients send so many Metadata requests after errors, or if a topic does not exist.
 -- why: Each request is answered from the whole cluster's metadata, so many such clients load every broker; one that does nothing else meanwhile makes no progress.
--- repair: UNKNOWN_TOPIC_OR_PARTITION: correct the topic's name, or create the topic. LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: look at the brokers that should lead. Without an error: look for what else of the client fails; if nothing does, metadata.max.age.ms (topic.metadata.refresh.interval.ms) is far too short.
+-- repair: LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND: look at the brokers that should lead. Without an error: look for what else of the client fails; if nothing does, metadata.max.age.ms (topic.metadata.refresh.interval.ms) is far too short.
+-- caused by unknown_topic: client_id client_ip
 -- caused by stale_leader: client_id
 -- caused by wrong_listener: client_ip
 -- caused by broker_away

@@ -54,6 +54,16 @@ joins AS (
     FROM events
     WHERE event = 'join' AND round IS NOT NULL
 ),
+of_members AS (
+    SELECT
+        *,
+        min(CASE WHEN event = 'sync' THEN response_end_ns END) OVER (PARTITION BY group_id, round) AS formed_ns,
+        min(CASE WHEN event = 'join' THEN request_start_ns END) OVER (
+            PARTITION BY group_id, round, member_id
+        ) AS joined_ns
+    FROM events
+    WHERE round IS NOT NULL AND (event <> 'heartbeat' OR NOT is_classic)
+),
 rounds AS (
     SELECT
         group_id,
@@ -61,16 +71,11 @@ rounds AS (
         bool_or(is_classic) AS is_classic,
         min(request_start_ns) AS first_time_ns,
         max(response_end_ns) AS last_time_ns,
-        -- The capture may have only a heartbeat of a round.
-        CASE
-            WHEN bool_or(event = 'sync')
-                THEN
-                    max(response_end_ns) FILTER (WHERE event = 'sync')
-                    - min(request_start_ns) FILTER (WHERE event = 'join')
-        END AS took_ns,
+        -- A static member that comes back (group.instance.id) joins the round that there is.
+        max(CASE WHEN event = 'sync' AND (joined_ns IS NULL OR joined_ns < formed_ns) THEN response_end_ns END)
+        - min(CASE WHEN event = 'join' THEN request_start_ns END) AS took_ns,
         min(round) OVER (PARTITION BY group_id) AS first_round
-    FROM events
-    WHERE round IS NOT NULL AND (event <> 'heartbeat' OR NOT is_classic)
+    FROM of_members
     GROUP BY group_id, round
 ),
 of_groups AS (

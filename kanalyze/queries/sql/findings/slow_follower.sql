@@ -17,6 +17,7 @@
 -- parameter least_ms = 10: minimum ms until its next Fetch, of a third of those of a span
 -- parameter least_ratio = 20: minimum ratio to the same of the other followers
 -- parameter least_alone_ms = 50: the same minimum if there is no other follower
+-- parameter most_memory_ratio = 5: maximum ratio of the median time in which its broker answers from memory (Metadata, ApiVersions, Heartbeat and others) to that of other brokers, from `least_ms` on: with more, all of the broker is slow, which `slow_broker` and `broker_slowed` say
 WITH copied AS (
     SELECT
         request_id,
@@ -94,6 +95,20 @@ slow AS (
         -- Where machines lack processors, now one is slow and now another.
         AND count(*) >= $least_share * (max(place) - min(place) + 1)
 ),
+-- What is answered from memory does not wait for a disk.
+from_memory AS (
+    SELECT
+        slow.follower,
+        slow.client_ip,
+        median(CASE WHEN requests.broker_ip = slow.client_ip THEN requests.latency_ns END) AS own_ns,
+        median(CASE WHEN requests.broker_ip <> slow.client_ip THEN requests.latency_ns END) AS others_ns
+    FROM slow
+    JOIN requests
+        ON requests.request_start_ns // 2000000000 BETWEEN slow.first_span AND slow.last_span
+    WHERE is_unheld(requests.api_name) AND requests.api_name NOT IN ('Produce', 'OffsetCommit')
+    GROUP BY slow.follower, slow.client_ip
+    HAVING count(*) FILTER (WHERE requests.broker_ip = slow.client_ip AND requests.latency_ns IS NOT NULL) >= 3
+),
 -- What waits for it: writes meanwhile to the brokers that it copies from.
 leaders AS (
     SELECT DISTINCT
@@ -161,6 +176,9 @@ JOIN slow_spans
     AND copied.request_start_ns // 2000000000 = slow_spans.span
     AND copied.until_next_ns >= slow_spans.limit_ns
 LEFT JOIN writes USING (follower, client_ip)
+LEFT JOIN from_memory USING (follower, client_ip)
+WHERE
+    coalesce(own_ns < $least_ms * 1000000 OR own_ns <= $most_memory_ratio * from_memory.others_ns, true)
 GROUP BY
     copied.client_ip, slow.follower, slow.fetches, slow.limit_ns, slow.third_ns,
     slow.others_third_ns, writes.waiting, writes.others, writes.waiting_ns, writes.others_ns

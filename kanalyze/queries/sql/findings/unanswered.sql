@@ -9,6 +9,7 @@
 -- repair: A broker that answers nobody: look at what it did at that time (a long garbage collection, a full request queue, a disk that hangs, a crash, out of memory). One that answers others: a write with acks=all, or a commit, waits for replicas (kafka-topics.sh --describe --under-min-isr-partitions); any other request met a fault of its own, which the broker's log has. Skipped requests: look for a proxy in between, or for an error in the broker's log at that time.
 -- see: over_time
 -- caused by broker_stood_still: machine
+-- caused by broker_slowed: machine
 -- caused by broker_stood_still if api_name = Produce
 -- caused by broker_stood_still if api_name = OffsetCommit
 -- tables: metadata

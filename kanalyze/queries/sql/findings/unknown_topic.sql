@@ -7,7 +7,7 @@
 -- only if errors: max(CASE WHEN error_code IN (3, 100, 103) THEN response_start_ns END) - min(CASE WHEN error_code IN (3, 100, 103) THEN response_start_ns END) >= $least_span_s * 1000000000
 -- parameter least_span_s = 3: minimum seconds over which this goes on
 -- parameter least_requests = 3: minimum number of refused requests
--- parameter longest_between_s = 5: maximum mean of the seconds between requests of `metadata_storm`, which says the same after 30 s, and of brokers that copy a topic: less often is a topic that is made, and later deleted
+-- parameter longest_between_s = 5: maximum mean of the seconds between requests of brokers that copy a topic: less often is a topic that is made, and later deleted
 WITH failed AS (
     SELECT
         client_id,
@@ -15,7 +15,6 @@ WITH failed AS (
         topic,
         -- rows: list(DISTINCT request_id) AS request_ids,
         count(DISTINCT request_id) AS refused,
-        count(DISTINCT CASE WHEN api_name <> 'Metadata' THEN request_id END) AS others,
         names_text(api_name) AS api_names,
         names_text(error_name) AS error_names,
         CASE WHEN min(error_name) = max(error_name) THEN min(error_name) END AS error_name,
@@ -92,9 +91,3 @@ SELECT
 FROM failed
 LEFT JOIN there ON failed.topic = there.topic
 LEFT JOIN alike ON failed.topic = alike.topic
--- What `metadata_storm` says is not said again.
-WHERE NOT (
-    others = 0
-    AND span_ns >= 30000000000
-    AND span_ns <= $longest_between_s * 1000000000 * (refused - 1)
-)

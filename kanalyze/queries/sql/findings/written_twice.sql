@@ -75,6 +75,24 @@ placed AS (
         AND topic IN (SELECT topic FROM vain)
     WINDOW of_partition AS (PARTITION BY topic, "partition" ORDER BY base_offset, request_id)
 ),
+-- The next success of a client with the same size: nothing of that size was acknowledged in between.
+sent_again AS (
+    SELECT
+        vain.*,
+        placed.request_id AS again_id,
+        placed.base_offset AS again_offset
+    FROM vain
+    ASOF JOIN placed
+        ON coalesce(vain.client_id, '') = coalesce(placed.client_id, '')
+        AND vain.client_ip = placed.client_ip
+        AND vain.topic = placed.topic
+        AND vain."partition" = placed."partition"
+        AND vain.record_count = placed.record_count
+        AND vain.record_bytes = placed.record_bytes
+        AND vain.request_start_ns < placed.request_start_ns
+    WHERE placed.request_start_ns - vain.request_start_ns <= $longest_s * 1000000000
+),
+-- The first attempts lie before what succeeds next, which may be another batch of the client's.
 retried AS (
     SELECT
         placed.request_id,
@@ -87,30 +105,41 @@ retried AS (
         placed.base_offset - placed.end_before AS room,
         placed.request_start_ns AS last_time_ns,
         count(*) AS attempts,
+        count(DISTINCT vain.again_id) AS batches,
+        bool_or(vain.again_id = placed.request_id) AS is_again,
         count(CASE WHEN vain.error_code IN (7, 20) THEN 1 END) AS refused,
         count(CASE WHEN vain.is_late AND vain.error_code = 0 THEN 1 END) AS late,
         -- rows: list_append(list(vain.request_id), placed.request_id) AS request_ids,
         min(vain.request_start_ns) AS first_time_ns
-    FROM vain
-    -- The next success: nothing of that size was acknowledged in between.
-    ASOF JOIN placed
+    FROM sent_again AS vain
+    JOIN placed
         ON coalesce(vain.client_id, '') = coalesce(placed.client_id, '')
         AND vain.client_ip = placed.client_ip
         AND vain.topic = placed.topic
         AND vain."partition" = placed."partition"
         AND vain.record_count = placed.record_count
-        AND vain.record_bytes = placed.record_bytes
         AND vain.request_start_ns < placed.request_start_ns
-    WHERE placed.request_start_ns - vain.request_start_ns <= $longest_s * 1000000000
+        AND vain.again_offset >= placed.base_offset
     GROUP BY
         placed.request_id, placed.client_id, placed.client_ip, placed.topic, placed."partition",
         placed.record_count, placed.base_offset, placed.end_before, placed.request_start_ns
+    HAVING is_again OR room > 0
 ),
 judged AS (
     SELECT
         *,
         room > 0 AND room % record_count = 0 AND room <= attempts * record_count AS is_twice
     FROM retried
+),
+counted AS (
+    SELECT
+        *,
+        count(*) FILTER (WHERE is_again) OVER of_topic AS sent_again,
+        least(
+            sent_again, sum(CASE WHEN is_twice THEN least(batches, room // record_count) END) OVER of_topic
+        ) AS appended_again
+    FROM judged
+    WINDOW of_topic AS (PARTITION BY client_id, client_ip, topic)
 )
 SELECT
     client_id,
@@ -118,9 +147,8 @@ SELECT
     topic,
     'Produce' AS api_name,
     concat(
-        count(*) FILTER (WHERE is_twice), ' of ', count(*), ' batch',
-        CASE WHEN count(*) = 1 THEN '' ELSE 'es' END,
-        ' sent again ', CASE WHEN count(*) = 1 THEN 'was' ELSE 'were' END,
+        appended_again, ' of ', sent_again, ' batch', CASE WHEN sent_again = 1 THEN '' ELSE 'es' END,
+        ' sent again ', CASE WHEN sent_again = 1 THEN 'was' ELSE 'were' END,
         ' appended again: ', number_text(CAST(sum(room) FILTER (WHERE is_twice) AS BIGINT), 'record'),
         ' in ', number_text(count(DISTINCT "partition") FILTER (WHERE is_twice), 'partition'),
         ', such as ', min(record_count) FILTER (WHERE is_twice), ' from offset ',
@@ -135,6 +163,6 @@ SELECT
     sum(room) FILTER (WHERE is_twice) AS weight,
     min(first_time_ns) FILTER (WHERE is_twice) AS first_time_ns,
     max(last_time_ns) FILTER (WHERE is_twice) AS last_time_ns
-FROM judged
-GROUP BY client_id, client_ip, topic
+FROM counted
+GROUP BY client_id, client_ip, topic, sent_again, appended_again
 HAVING count(*) FILTER (WHERE is_twice) >= $least_batches
