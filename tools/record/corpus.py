@@ -207,7 +207,10 @@ def _judge(wanted: Sequence[Trial], folders: Sequence[Path], results: Path) -> N
         for number, folder in enumerate(recorded, 1):
             fault = json.loads(_truth(folder, trial).read_text())
             found = findings_in(folder / f"{trial.name}.pcap", folder / f"{trial.name}.report.json")
-            row = verdict(trial, found, fault and (_met_ns(folder, trial, fault[0]), fault[1]))
+            if fault and found and found[0]["first_time_ns"]:
+                met_ns = _met_ns(folder, trial, fault[0])
+                fault = (min(max(fault[0], found[0]["first_time_ns"]), met_ns), fault[1])
+            row = verdict(trial, found, fault and tuple(fault))
             rows.append({"name": trial.name, "recording": number, **row})
             print(f"    {row['wrong'] or 'right'}; {row['first']}: {row['what']}", flush=True)
     order = {trial.name: place for place, trial in enumerate(ALL)}
