@@ -316,6 +316,7 @@ def test_queries_thresholds_and_filters_of_a_user_are_used(run, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("all_findings")
 def test_the_report_on_every_capture_matches_one_process(name, run, tmp_path):
     assert run(path(name), "--out", tmp_path / "out").status == 0
     assert report(tmp_path / "out") == Expected(tmp_path, [path(name)]).report
