@@ -279,11 +279,6 @@ class PartitionColumns:
                 self._places = doubled(self._places)
         self._places[entry] = index
 
-    def key_of(self, at: int) -> SessionPartition:
-        """Return the topic, its id and the partition, which must be known, as objects."""
-        name = self.topics.name(self.number(at, TOPIC))
-        return name, self.topics.id(self.number(at, TOPIC_ID)), self.number(at, PARTITION)
-
     def __iter__(self) -> Iterator[PartitionSummary]:
         """Iterate over all entries as :class:`PartitionSummary`; this is slow."""
         return iter([_partition_at(self, at) for at in range(self.count)])
