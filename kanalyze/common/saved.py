@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 _WORD_OR_SIGN = r"\w+|\S"
+_GONE = "-"
 
 
 class Saved:
@@ -52,7 +53,8 @@ class Saved:
 
     ``K?`` allows None. The values of ``*(K,V)``, of the named tuple ``*N``, and of ``2*K``, a list
     of two, are saved as if they were attributes of their own. ``self:K`` stands for the attributes
-    that the base class ``K`` saves. A dot leads to an attribute of an attribute.
+    that the base class ``K`` saves. A dot leads to an attribute of an attribute. ``-name`` is an
+    attribute that is no more: only a state of the format before has its value.
 
     An object that leaves out attributes, or may lack ``added`` ones, is made by its class; another
     is made without, as all its attributes are loaded.
@@ -97,14 +99,16 @@ class Saved:
     @property
     def names(self) -> list[str]:
         """Names of the attributes; ``self`` for those of a base class."""
-        return [each.partition(":")[0] for each in f"{self._text} {self._added}".split()]
+        names = [each.partition(":")[0] for each in f"{self._text} {self._added}".split()]
+        return [name for name in names if not name.startswith(_GONE)]
 
     @property
     def attributes(self) -> list[_Attribute]:
         """All attributes."""
         if not self._of_width:  # not when the class is made: most commands save nothing
-            required, added = self._read(self._text), self._read(self._added)
-            for attributes in (required, required + added):
+            before, added = self._read(self._text), self._read(self._added)
+            kept = [each for each in before if not each.is_gone]
+            for attributes in (before, kept + added):
                 width = sum([each.width for each in attributes])
                 self._of_width[width] = self._of_width[-1] = attributes
         return self._of_width[-1]
@@ -227,6 +231,7 @@ class _Attribute:
         *self._owners, self._name = name.split(".")
         self.kind = kind
         self.width = kind.width
+        self.is_gone = name.startswith(_GONE)
         self._is_plain = isinstance(kind, _Plain)
 
     def save(self, owner: Any, context: Any, values: list[Any]) -> None:
@@ -240,6 +245,9 @@ class _Attribute:
     def load(self, owner: Any, values: Iterator[Any], context: Any) -> None:
         """Set the attribute of an object to the next of the values in its state."""
         kind = self.kind
+        if self.is_gone:
+            kind.load(values, context)
+            return
         if isinstance(kind, _InPlace) and not kind.load_into(self._value(owner), values, context):
             return
         for each in self._owners:

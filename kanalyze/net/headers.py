@@ -193,7 +193,6 @@ class HeaderReader:
     def _read_into(
         self, builders: Sequence[SegmentColumnsBuilder | None], batch: PacketBatch
     ) -> memoryview:
-        self._stats.counters.packets += len(batch)
         cursor = HeaderCursor(batch, self._stats)
         read_all(list(builders), cursor, self._reassemble)
         if self._fragments is not None and len(batch):

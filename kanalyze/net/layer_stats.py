@@ -24,7 +24,7 @@ OTHER: Final = "other"
 
 
 class NetCounters:
-    """Counts over everything fed so far. Those of two captures are added by :meth:`merge`.
+    """Counts over everything fed so far.
 
     Counts of one connection, such as lost bytes, are only in its
     :class:`kanalyze.model.TcpConnection`.
@@ -32,17 +32,16 @@ class NetCounters:
 
     _SAVED = Saved(
         "anomalies:dict[AnomalyKind,count] anomaly_bytes:dict[AnomalyKind,count] "
-        "bad_ip_headers:count bad_tcp_headers:count before_start_bytes:count connections:count "
+        "bad_ip_headers:count bad_tcp_headers:count before_start_bytes:count -connections:count "
         "cut_headers:count ip_fragments:count late_bytes:count late_packets:count "
         "lost_datagrams:count not_ip:count not_tcp:count other_packets:dict[str,count] "
-        "out_of_window_bytes:count out_of_window_packets:count packets:count "
+        "out_of_window_bytes:count out_of_window_packets:count -packets:count "
         "reassembled_datagrams:count tcp_segments:count tunnels:dict[str,count] "
         "unknown_link_type:dict[int,count]",
         AnomalyKind,
     )
 
     def __init__(self) -> None:
-        self.packets = 0
         self.tcp_segments = 0
         """Packets whose TCP header could be read."""
         self.not_ip = 0
@@ -67,8 +66,6 @@ class NetCounters:
         """TCP segments inside ``VXLAN``, ``GRE``, ...; with nested tunnels, each of them counts."""
         self.unknown_link_type: dict[int, int] = {}
         """Packets by LINKTYPE_ value."""
-        self.connections = 0
-        """TCP connections that began."""
         self.before_start_bytes = 0
         """Payload before the first byte of a stream whose SYN was not seen; not delivered."""
         self.late_packets = 0
@@ -83,19 +80,6 @@ class NetCounters:
         """Anomalies by kind, including those that are not kept as an :class:`Anomaly`."""
         self.anomaly_bytes: dict[AnomalyKind, int] = {}
         """Sums of the anomalies' ``length``, by kind."""
-
-    def merge(self, other: NetCounters) -> None:
-        """Add the counts of ``other``."""
-        for counter, mine in vars(self).items():
-            theirs = getattr(other, counter)
-            if mine is self.other_packets:
-                for name, count in theirs.items():
-                    self.count_other(name, count)
-            elif isinstance(mine, dict):
-                for key, count in theirs.items():
-                    mine[key] = mine.get(key, 0) + count
-            else:
-                setattr(self, counter, mine + theirs)
 
     def count_other(self, name: str, packets: int) -> None:
         """Count packets whose protocol ``name`` is not read."""

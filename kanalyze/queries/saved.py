@@ -159,6 +159,8 @@ class _Attached:
                     f"{self._path}: has no column {column.name} of {table}: "
                     "save the captures again with this kanalyze"
                 )
+            elif stored == (_before(stored[0], kind), False):
+                expressions.append(f"CAST({name} AS {kind}) AS {name}")
             elif stored != (kind, False):
                 raise SavedFileError(f"{self._path}: column {column.name} of {table} is invalid")
             elif column.name in shift:
@@ -248,6 +250,12 @@ def _types_of(connection: duckdb.DuckDBPyConnection, columns: Sequence[Column]) 
     nulls = ", ".join(f"typeof(CAST(NULL AS {_type_of(column)}))" for column in columns)
     (types,) = connection.execute(f"SELECT {nulls}").fetchall()
     return tuple(types)
+
+
+def _before(stored: str, kind: str) -> str | None:
+    """Return the stored type if it is a list of structs that got more fields since; else None."""
+    has_more = stored.endswith(")[]") and kind.startswith(stored.removesuffix(")[]") + ", ")
+    return stored if has_more else None
 
 
 def _type_of(column: Column) -> str:

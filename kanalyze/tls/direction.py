@@ -643,7 +643,6 @@ class TlsDirection:
             epoch = negotiation.read(message, origin)
             if is_sealed and opener is not None and negotiation.is_13:
                 if message.kind == KEY_UPDATE and opener.epoch >= APPLICATION:
-                    negotiation.facts.key_updates += 1
                     epoch = opener.epoch + 1
                 if epoch is not None and epoch > opener.epoch:
                     self._data.begin_epoch(opener, epoch)

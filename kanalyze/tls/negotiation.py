@@ -91,7 +91,7 @@ class TlsFacts:
 
     Attributes:
         client_index: which end sent the ClientHello, or has the client's keys.
-        offered_versions, offered_alpn, offered_suites, server_name: of the ClientHello.
+        offered_versions, offered_alpn, server_name: of the ClientHello.
         version, suite, alpn: what the server chose. In TLS 1.3 the last is encrypted.
         resumed: whether a session was resumed, by ticket, session id or pre-shared key.
         retried: whether the server asked for another ClientHello (HelloRetryRequest).
@@ -100,30 +100,24 @@ class TlsFacts:
         server_certificate, client_certificate: the first of the chain.
         handshake_ns: from the first byte of the ClientHello to the last Finished. Of TLS 1.3
             without keys: to the first encrypted record of the client, which usually has it.
-        offered_early_data, accepted_early_data: 0-RTT.
-        tickets: NewSessionTicket messages.
-        key_updates: KeyUpdate messages of both ends.
-        renegotiations: handshakes of TLS 1.2 after the first.
+        accepted_early_data: 0-RTT.
         alerts: the first sixteen.
-        alert_count: number of all alerts.
     """
 
     _NOT_SAVED = ("counts", "decryption")
     __slots__ = (
-        *("accepted_early_data", "alert_count", "alerts", "alpn", "certificate_requested"),
-        "client_certificate",
-        *("client_index", "counts", "decryption", "handshake_ns", "key_updates", "mutual"),
-        *("offered_alpn", "offered_early_data", "offered_suites", "offered_versions"),
-        *("renegotiations", "resumed", "retried", "server_certificate", "server_name"),
-        *("suite", "tickets", "version"),
+        *("accepted_early_data", "alerts", "alpn", "certificate_requested", "client_certificate"),
+        *("client_index", "counts", "decryption", "handshake_ns", "mutual", "offered_alpn"),
+        *("offered_versions", "resumed", "retried", "server_certificate", "server_name"),
+        *("suite", "version"),
     )
     _SAVED = Saved(
-        "client_index:end? offered_versions:tuple[count]? offered_suites:tuple[count]? "
+        "client_index:end? offered_versions:tuple[count]? -offered_suites:tuple[count]? "
         "offered_alpn:tuple[str]? server_name:str? version:count? suite:count? alpn:str? "
         "resumed:bool? retried:bool mutual:bool? server_certificate:CertificateFacts? "
-        "client_certificate:CertificateFacts? handshake_ns:int? offered_early_data:bool? "
-        "accepted_early_data:bool? tickets:count key_updates:count renegotiations:count "
-        "alerts:list[TlsAlert] alert_count:count certificate_requested:bool?",
+        "client_certificate:CertificateFacts? handshake_ns:int? -offered_early_data:bool? "
+        "accepted_early_data:bool? -tickets:count -key_updates:count -renegotiations:count "
+        "alerts:list[TlsAlert] -alert_count:count certificate_requested:bool?",
         CertificateFacts,
         TlsAlert,
     )
@@ -131,7 +125,6 @@ class TlsFacts:
     def __init__(self) -> None:
         self.client_index: int | None = None
         self.offered_versions: tuple[int, ...] | None = None
-        self.offered_suites: tuple[int, ...] | None = None
         self.offered_alpn: tuple[str, ...] | None = None
         self.server_name: str | None = None
         self.version: int | None = None
@@ -144,13 +137,8 @@ class TlsFacts:
         self.server_certificate: CertificateFacts | None = None
         self.client_certificate: CertificateFacts | None = None
         self.handshake_ns: int | None = None
-        self.offered_early_data: bool | None = None
         self.accepted_early_data: bool | None = None
-        self.tickets = 0
-        self.key_updates = 0
-        self.renegotiations = 0
         self.alerts: list[TlsAlert] = []
-        self.alert_count = 0
         self.decryption = Decryption.NOTHING_SEALED
         self.counts = (TlsCounts(0, 0, 0, 0, 0, 0), TlsCounts(0, 0, 0, 0, 0, 0))
 
@@ -159,8 +147,7 @@ class TlsFacts:
             raise ValueError("more alerts than are kept")
 
     def add_alert(self, alert: TlsAlert) -> None:
-        """Count an alert, and keep it where there is room."""
-        self.alert_count += 1
+        """Keep an alert, where there is room."""
         if len(self.alerts) < MAX_ALERTS:
             self.alerts.append(alert)
 
@@ -379,8 +366,6 @@ class Negotiation:
             # The server's side may be read before the ClientHello.
             if self.handshakes <= 1 and origin.is_gapless and not facts.certificate_requested:
                 facts.certificate_requested = facts.mutual = False
-        elif kind == handshake.NEW_SESSION_TICKET:
-            facts.tickets += 1
         elif origin.is_sealed and self.is_13:
             return self._sealed_13(kind, body, origin)
         return None
@@ -421,7 +406,6 @@ class Negotiation:
         facts.client_index = origin.direction
         if self.handshakes > 1:
             self.server_hello = None
-            facts.renegotiations = self.handshakes - 1
             return
         self.may_have_early_data = hello.has_early_data
         if is_retry:
@@ -429,10 +413,8 @@ class Negotiation:
         self._times.begin_ns = known_time(origin.record.first_time_ns)
         # What is not in the beginning of a hello is not known.
         facts.offered_versions = hello.versions or (None if is_cut else ())
-        facts.offered_suites = hello.suites or (None if is_cut else ())
         facts.offered_alpn = hello.alpn or (None if is_cut else ())
         facts.server_name = hello.server_name
-        facts.offered_early_data = hello.has_early_data or (None if is_cut else False)
         if self.server_hello is not None:  # captured before the ClientHello
             self._agree(self.server_hello)
             facts.handshake_ns = self._times.took_ns(facts.client_index if self.is_13 else None)

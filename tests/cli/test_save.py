@@ -19,7 +19,9 @@ import kanalyze
 from kanalyze.api.tables import tables_to_save
 from kanalyze.cli.main import main
 from kanalyze.queries.saved import LAYOUT
+from kanalyze.spec.columns import TYPES
 from kanalyze.spec.rows.records import VALUE_COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.spec.rows.tables import ALWAYS
 from kanalyze.tables.filters import BrokerAddress
 from tests.support.captures import NAMES, in_turn, often, path
@@ -449,6 +451,13 @@ ROWS = "stored.requests"
             ],
             None,
         ),
+        (
+            [
+                f"ALTER TABLE {ROWS} DROP partitions",
+                f"ALTER TABLE {ROWS} ADD COLUMN partitions STRUCT(topic VARCHAR)[]",
+            ],
+            "is damaged",
+        ),
         ([f"UPDATE {ROWS} SET capture = NULL"], "is damaged"),
         ([f"UPDATE {ROWS} SET errors = [NULL]"], "is damaged"),
     ],
@@ -463,6 +472,26 @@ def test_a_changed_file_is_reported_in_one_line(statements, problem, saved, tmp_
     assert result.status == 2
     assert problem in result.err
     assert result.err.count("\n") == 1
+
+
+def test_fields_of_partitions_that_an_older_file_lacks_are_null(saved, tmp_path):
+    fields = [field for column in COLUMNS if column.name == "partitions" for field in column.fields]
+    older = ", ".join(f'"{field.name}" {TYPES[field.type].sql}' for field in fields[:9])
+    file = changed(
+        saved("basics"),
+        tmp_path / "older.duckdb",
+        "DROP VIEW main.partitions",
+        f"ALTER TABLE {ROWS} ALTER partitions TYPE STRUCT({older})[]",
+    )
+    now = list(kanalyze.requests(str(saved("basics"))))
+    new = {field.name: None for field in fields[9:]}
+    before = [
+        row._replace(partitions=[item._replace(**new) for item in row.partitions]) for row in now
+    ]
+    assert any(item.producer_id is not None for row in now for item in row.partitions)
+    assert list(kanalyze.requests(file)) == before
+    lines = kanalyze.sql(file, "SELECT count(*) AS n, count(producer_id) AS ids FROM partitions")
+    assert lines.to_pylist() == [{"n": sum(len(row.partitions) for row in now), "ids": 0}]
 
 
 def test_a_generated_column_is_refused(saved, tmp_path, run):

@@ -32,6 +32,14 @@ class Part:
         self.is_new = True
 
 
+class Lessened:
+    _SAVED = Saved("-old:str? size:count -worn:2*count", added="is_new:bool")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.is_new = True
+
+
 class Bare:
     _SAVED = Saved("value:int?", bare=True)
 
@@ -166,6 +174,16 @@ def test_added_attributes_may_be_missing() -> None:
     part = make(Part, (5,))
     assert (part.size, part.is_new) == (5, True)
     assert save(make(Part, (5, False))) == (5, False)
+
+
+def test_attributes_that_are_no_more_are_read_only_of_the_format_before() -> None:
+    part = make(Lessened, ("a", 5, 6, 7))
+    assert vars(part) == {"size": 5, "is_new": True}
+    assert save(part) == (5, True)
+    assert vars(make(Lessened, (5, False))) == {"size": 5, "is_new": False}
+    for state in (("a", 5, 6, -7), (0, 5, 6, 7), ("a", 5, 6), ("a", 5, 6, 7, True)):
+        with pytest.raises(ValueError, match=r"no value|not the values"):
+            make(Lessened, state)
 
 
 def test_objects_that_are_there_are_loaded_in_place() -> None:

@@ -176,7 +176,6 @@ def test_a_segment_has_the_time_and_number_of_the_packet_that_completed_it():
     assert columns.time_ns.tolist() == [START_NS + 2000, START_NS]
     assert facts(columns) == [WHOLE, WHOLE]
     assert stats.counters.ip_fragments == 3
-    assert stats.counters.packets == 4
 
 
 @pytest.mark.parametrize("size", [8, 64, 1480])
@@ -412,7 +411,7 @@ def test_fragments_with_any_offsets_lengths_and_bytes_are_no_error(seed):
     for one in packets:
         one.data = one.data[: order.choice([len(one.data), order.randrange(len(one.data))])]
     _, stats = read(packets, 50)
-    assert accounted(stats) == stats.counters.packets == 800
+    assert accounted(stats) == len(packets) == 800
 
 
 def test_a_datagram_may_be_as_long_as_ip_allows():

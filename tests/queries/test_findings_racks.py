@@ -93,7 +93,9 @@ def test_a_consumer_that_says_its_rack_and_reads_elsewhere() -> None:
     tables: Tables = {"requests": reading(SHARE, SHARE, 2 * SHARE), "metadata": metadata()}
     text = "3.0 GB of records a day from b, c although a replica should be in a,"
     assert found(tables) == {
-        "reads_across_zones": [f"{text} its own: 75 % of what it reads"],
+        "reads_across_zones": [
+            f"{text} its own: 75 % of what it reads; no leader had named a replica there"
+        ],
         "sends_no_rack": [],
     }
     (finding,) = findings("reads_across_zones", tables)
@@ -111,6 +113,57 @@ def test_a_consumer_that_says_no_rack(rack_id: str | None) -> None:
         "reads_across_zones": [],
         "sends_no_rack": [f"{text}zones, wherever it is"],
     }
+
+
+def naming(at_ns: int, broker: int, replica: int | None, **changes: Any) -> Any:
+    """A response of a leader without records, which names a replica."""
+    told = traffic(at_ns, "Fetch", broker, 0, rack_id="a", **changes)
+    return told._replace(
+        partitions=[told.partitions[0]._replace(preferred_read_replica=replica, record_count=0)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        # Node 1 is in the consumer's zone. Before it was named, nothing was to be followed.
+        ([naming(0, 2, 1)], "leaders had named a replica there before 100 % of that"),
+        ([naming(5 * S, 2, 1)], "no leader had named a replica there"),
+        # Node 3 is in another; of node 9 nobody knows where it is; node 1 was named to another.
+        ([naming(0, 2, 3)], "no leader had named a replica there"),
+        ([naming(0, 2, 9)], "no leader had named a replica there"),
+        ([naming(0, 2, 1, client_id="other")], "no leader had named a replica there"),
+    ],
+)
+def test_a_consumer_goes_where_the_leader_says_or_not(told: list[Any], text: str) -> None:
+    tables: Tables = {"requests": [*told, *reading(0, SHARE)], "metadata": metadata()}
+    [what] = found(tables)["reads_across_zones"]
+    assert what.endswith(f" its own: 100 % of what it reads; {text}")
+    # With fewer replicas than zones, a replica is known only where a leader names it.
+    tables["metadata"] = metadata(replicas=2)
+    has_named = told[0].client_id == "reader" and told[0].partitions[0].preferred_read_replica == 1
+    assert len(found(tables)["reads_across_zones"]) == has_named
+
+
+def test_a_part_of_what_is_read_across_zones_is_so_although_a_replica_was_named() -> None:
+    reads = [traffic(n * S, "Fetch", 2, SHARE, rack_id="a") for n in (1, 2, 3, 4)]
+    requests = [*reads, naming(S + S // 2, 2, 1), request(10 * S)]
+    [what] = found({"requests": requests, "metadata": metadata()})["reads_across_zones"]
+    assert what.endswith("; leaders had named a replica there before 75 % of that")
+
+
+def test_a_real_leader_names_a_replica_and_a_real_consumer_goes_there() -> None:
+    """The leader of `near` selects replicas by rack, that of `far` does not (`lab/trio.py`)."""
+    rows = list(kanalyze.requests(str(FOLDER / "cluster" / "rack-far.pcap"), api="Fetch"))
+    items = [(row.broker_ip, item) for row in rows for item in row.partitions]
+    told = [
+        (broker, item.topic, item.preferred_read_replica, item.record_bytes)
+        for broker, item in items
+        if item.preferred_read_replica is not None
+    ]
+    assert told == [("10.88.0.12", "near", 1, 0)]
+    read = {(broker, item.topic) for broker, item in items if item.record_bytes}
+    assert read == {("10.88.0.11", "near"), ("10.88.0.13", "far")}
 
 
 def test_brokers_that_advertise_names_are_known_by_what_they_lead() -> None:

@@ -20,9 +20,14 @@ PORT = 40000
 
 
 def part(
-    records: int, offset: int = 0, error_code: int = 0, partition: int = 0, each: int = 50
+    records: int,
+    offset: int = 0,
+    error_code: int = 0,
+    partition: int = 0,
+    each: int = 50,
+    sequence: tuple[int, int, int] = (-1, -1, -1),
 ) -> Part:
-    batch = k.record_batch(records, each * records)
+    batch = k.record_batch(records, each * records, producer=sequence)
     return Part(
         "orders", records=batch, base_offset=offset, error_code=error_code, partition=partition
     )
@@ -36,13 +41,21 @@ class Producer:
         self.line: Line | None = None
         self.number = 0
 
-    def sends(self, at_s: float, records: int, partition: int = 0, each: int = 50) -> Producer:
+    def sends(
+        self,
+        at_s: float,
+        records: int,
+        partition: int = 0,
+        each: int = 50,
+        *,
+        sequence: tuple[int, int, int] = (-1, -1, -1),
+    ) -> Producer:
         self.timeline.at(at_s)
         if self.line is None:
             self.port += 1
             self.line = self.timeline.line(self.port, "10.0.0.7").open()
         self.number += 1
-        parts = [part(records, partition=partition, each=each)]
+        parts = [part(records, partition=partition, each=each, sequence=sequence)]
         sent = produce(self.number, 9, parts, client_id=self.client_id)
         self.line.client(sent)
         return self
@@ -165,3 +178,53 @@ def written_once(case: str) -> Timeline:
 )
 def test_what_is_written_once_is_no_finding(case: str, tmp_path: Path) -> None:
     assert found(written_once(case), tmp_path) == []
+
+
+ID, EPOCH = 4000, 3
+"""A producer's."""
+
+
+def idempotent(*again: tuple[float, int, int, int]) -> Timeline:
+    """A batch of 5 records whose answer was lost, and what is sent at last.
+
+    There was room for 5 records meanwhile. ``again``: when, how many records, epoch and sequence.
+    """
+    timeline = Timeline()
+    shop = Producer(timeline, "shop").sends(1, 3, sequence=(ID, EPOCH, 0)).gets(1.01, 10)
+    shop.sends(2, 5, sequence=(ID, EPOCH, 3)).gives_up(12)
+    offset = 18
+    for at_s, records, epoch, sequence in again:
+        shop.sends(at_s, records, sequence=(ID, epoch, sequence)).gets(at_s + 0.01, offset)
+        offset += records
+    return timeline
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        ((12.5, 5, EPOCH, 3),),
+        # Batched anew: in one that is larger, or in parts.
+        ((12.5, 7, EPOCH, 3),),
+        ((12.5, 2, EPOCH, 3), (12.6, 3, EPOCH, 5), (12.7, 5, EPOCH, 8)),
+        # Others, which are as many.
+        ((12.5, 5, EPOCH, 8),),
+    ],
+)
+def test_a_broker_appends_no_sequence_number_twice(
+    again: tuple[tuple[float, int, int, int], ...], tmp_path: Path
+) -> None:
+    assert found(idempotent(*again), tmp_path) == []
+
+
+def test_a_producer_that_begins_anew_may_write_records_twice(tmp_path: Path) -> None:
+    timeline = idempotent((12.5, 5, EPOCH + 1, 0))
+    [finding] = found(timeline, tmp_path)
+    assert finding.what.startswith("1 of 1 batch sent again was appended again: 5 records in 1 ")
+
+
+def test_what_was_written_once_counts_among_what_was_sent_again(tmp_path: Path) -> None:
+    timeline = idempotent((12.5, 5, EPOCH + 1, 0))
+    shop = Producer(timeline, "shop", PORT + 100).sends(14, 2, 1, sequence=(ID, 4, 0)).gives_up(24)
+    shop.sends(25, 4, 1, sequence=(ID, 4, 0)).gets(25.01, 100, 0, 1)
+    [finding] = found(timeline, tmp_path)
+    assert finding.what.startswith("1 of 2 batches sent again were appended again: 5 records in 1 ")

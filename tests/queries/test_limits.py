@@ -94,6 +94,7 @@ def written_again() -> Rows:
     }
 
 
+IDEMPOTENT = {"producer_id": 7, "producer_epoch": 0}
 OTHER_FAULTS = {
     "broker_slowed": lambda: {
         "requests": [
@@ -177,6 +178,17 @@ OTHER_FAULTS = {
                 S, api_name="ListOffsets", api_key=2, partitions=[made.partition(base_offset=7)]
             ),
             request(S, api_name="Fetch", api_key=1, partitions=[made.partition(high_watermark=9)]),
+        ]
+    },
+    "refused_sequences": lambda: {
+        "requests": [
+            request(partitions=[made.partition(**IDEMPOTENT, base_sequence=4)]),
+            failed(
+                S,
+                45,
+                "OUT_OF_ORDER_SEQUENCE_NUMBER",
+                partitions=[made.partition(**IDEMPOTENT, base_sequence=9, error_code=45)],
+            ),
         ]
     },
     "reads_across_zones": lambda: {

@@ -14,8 +14,12 @@ def batch(
     length: int | None = None,
     magic: int = 2,
     times: tuple[int, int] = (1_700_000_000_000, 1_700_000_000_500),
+    producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """Return a batch of magic 2; ``length``, if given, is a wrong length in its header."""
+    """Return a batch of magic 2; ``length``, if given, is a wrong length in its header.
+
+    ``producer`` is its id, its epoch, and the sequence number of the first record.
+    """
     head = struct.pack(
         ">qiibIhiqqqhii",
         base_offset,
@@ -26,9 +30,7 @@ def batch(
         attributes,
         max(count - 1, 0),
         *times,
-        -1,
-        -1,
-        -1,
+        *producer,
         count,
     )
     return head + bytes(payload)

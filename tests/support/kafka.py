@@ -47,8 +47,16 @@ def heartbeat_answer(correlation_id: int, error_code: int = 0) -> bytes:
     return response(correlation_id, struct.pack(">h", error_code))
 
 
-def record_batch(records: int = 1, size: int = 20, base_offset: int = 0) -> bytes:
-    """The 61 bytes of a magic 2 batch header and ``size`` bytes that stand for its records."""
+def record_batch(
+    records: int = 1,
+    size: int = 20,
+    base_offset: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+) -> bytes:
+    """The 61 bytes of a magic 2 batch header and ``size`` bytes that stand for its records.
+
+    ``producer`` is its id, its epoch, and the sequence number of the first record.
+    """
     batch = (
         struct.pack(
             ">qiibIhiqqqhii",
@@ -61,9 +69,7 @@ def record_batch(records: int = 1, size: int = 20, base_offset: int = 0) -> byte
             records - 1,
             0,
             0,
-            -1,
-            -1,
-            -1,
+            *producer,
             records,
         )
         + b"\x01" * size

@@ -24,6 +24,10 @@ def partition(topic: str | None = "orders", index: int = 0, **changes: Any) -> P
         high_watermark=None,
         codec="none",
         error_code=0,
+        producer_id=None,
+        producer_epoch=None,
+        base_sequence=None,
+        preferred_read_replica=None,
     )
     return item._replace(**changes)
 
@@ -208,6 +212,10 @@ _PARTITIONS = st.builds(
     high_watermark=st.none() | st.integers(-1, 2**63 - 1),
     codec=st.sampled_from([None, "none", "zstd"]),
     error_code=st.none() | st.integers(-1, 130),
+    producer_id=st.none() | st.integers(0, 2**63 - 1),
+    producer_epoch=st.none() | st.integers(0, 2**15 - 1),
+    base_sequence=_BYTES,
+    preferred_read_replica=_BYTES,
 )
 _ERRORS = st.builds(
     ErrorItem,

@@ -286,7 +286,7 @@ def reassemble_fragments(
     # Their packets are numbered from 1, in this order.
     segments = _read_fragments([fragment for _, _, fragment in sorted_fragments], stats)
     # These packets were counted already when their captures were read.
-    stats.counters.packets = stats.counters.ip_fragments = 0
+    stats.counters.ip_fragments = 0
     quality.count_stages(stats.counters, ConnectionCounts())
     owner = np.array([index for _, index, _ in sorted_fragments])
     key_ns = np.array([key_ns for key_ns, _, _ in sorted_fragments], np.int64)

@@ -31,7 +31,7 @@ cdef enum:
     KEEP_UNKNOWN = 16
 
     NEXT_TAG_ADDRESS = 1
-    RECORDS_CELLS = 8
+    RECORDS_CELLS = 11
 
     CONTROL = 1
     TRUNCATED_RECORDS = 2

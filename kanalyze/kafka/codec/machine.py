@@ -630,6 +630,9 @@ class Machine:
         self._put(NO_TIMESTAMP)
         self._put(NO_TIMESTAMP)
         self._put(0)
+        self._put(-1)
+        self._put(-1)
+        self._put(-1)
         return 0
 
     def _entry(self, data: bytes | memoryview, pos: int, end: int, left: int) -> int:
@@ -681,6 +684,10 @@ class Machine:
         at = self.records_at
         attributes = data[pos + 22]
         count = int32_in(data, pos + 57)
+        if self.cells[at + 4] == 0:
+            self.cells[at + 8] = int64_in(data, pos + 43)
+            self.cells[at + 9] = int16_in(data, pos + 51)
+            self.cells[at + 10] = int32_in(data, pos + 53)
         self._note_batch(
             int64_in(data, pos), attributes & CODEC_BITS, int64_in(data, pos + 27),
             int64_in(data, pos + 35),

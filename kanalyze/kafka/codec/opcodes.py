@@ -66,9 +66,10 @@ KEEP_UNKNOWN = 16
 
 NEXT_TAG_ADDRESS = 1
 
-RECORDS_CELLS = 8
+RECORDS_CELLS = 11
 """Cells of a records field: bytes, records, base offset, codecs (a bit each), batches, first and
-highest timestamp in ms, and a sum of the following."""
+highest timestamp in ms, a sum of the following; producer id, producer epoch and base sequence of
+the first batch, -1 if it has none."""
 
 CONTROL = 1
 """At least one complete batch is a control batch."""

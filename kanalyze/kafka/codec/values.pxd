@@ -107,7 +107,7 @@ cdef class TapeReader(TapeCursor):
 
 
 cdef Shape _inner(Shape shape)
-cdef object _known_time(long long time_ms)
+cdef object _not_negative(long long value)
 cdef object _float(object bits)
 
 
@@ -120,6 +120,8 @@ cdef class CellChecker:
     cdef readonly Py_ssize_t at
     cdef Py_ssize_t end
     cdef long long arena_bytes
+    cdef public long long records_cells
+    cdef readonly list records_ends
 
     cpdef pass_value(self, Shape shape)
     cdef long long _cell(self) except? -7

@@ -71,6 +71,8 @@ MAX_EMPTY_ELEMENTS = 1 << 20
 """How many elements an array in a saved state may have if its elements take no cells: nothing
 is selected in them."""
 _INT64, _DOUBLE, _PAIR = Struct(">q"), Struct(">d"), Struct(">qq")
+_NO_PRODUCER = (-1, -1, -1)
+"""The cells of a producer that is not known."""
 NO_UUID = bytes(16)
 """The one object for a UUID of zeros."""
 _MAX_KNOWN = 256
@@ -182,14 +184,23 @@ class EncodedFields:
         return tuple(cells), bytes(tape.arena[begin : begin + size]) if size > 0 else b""
 
     @classmethod
-    def from_state(cls, state: object, reader: TapeReader, shape: Shape) -> EncodedFields:
-        """Make one from a state; raises ValueError if the state does not have the shape."""
+    def from_state(
+        cls, state: object, reader: TapeReader, shape: Shape, *, is_older: bool = False
+    ) -> EncodedFields:
+        """Make one from a state; raises ValueError if the state does not have the shape.
+
+        In the format of states before (``is_older``), records lack the producer.
+        """
         saved_cells, texts = fields(state, "ty")
-        cells = memoryview(array("q", items(saved_cells, "i")))
-        checker = CellChecker(cells, len(texts))
+        numbers = list(items(saved_cells, "i"))
+        checker = CellChecker(memoryview(array("q", numbers)), len(texts))
+        checker.records_cells -= is_older * len(_NO_PRODUCER)
         checker.pass_value(shape)
-        if checker.at != len(cells):
+        if checker.at != len(numbers):
             raise ValueError("cells left over")
+        for end in reversed(checker.records_ends) if is_older else ():
+            numbers[end:end] = _NO_PRODUCER
+        cells = memoryview(array("q", numbers))
         encoded = cls(reader, shape, Tape(len(cells), len(texts)))
         encoded.take(cells, 0, len(cells), memoryview(texts), 0, len(texts))
         return encoded
@@ -435,13 +446,16 @@ class TapeReader(TapeCursor):
                 None if is_last else offset,
                 SEEN_CODECS[tape[at + 3]],
                 batches,
-                _known_time(tape[at + 5]),
-                _known_time(tape[at + 6]),
+                _not_negative(tape[at + 5]),
+                _not_negative(tape[at + 6]),
                 flags & CONTROL != 0,
                 flags & TRUNCATED_RECORDS != 0,
                 flags & MALFORMED_RECORDS != 0,
                 flags & MISSING_RECORDS != 0,
                 offset if is_last else None,
+                _not_negative(tape[at + 8]),
+                _not_negative(tape[at + 9]),
+                _not_negative(tape[at + 10]),
             ),
         )
 
@@ -461,6 +475,8 @@ class CellChecker:
         self.at = 0
         self.end = len(cells)
         self.arena_bytes = arena_bytes
+        self.records_cells = RECORDS_CELLS
+        self.records_ends: list[int] = []
 
     def pass_value(self, shape: Shape) -> None:
         """Read the cells of a value."""
@@ -526,8 +542,9 @@ class CellChecker:
         begin = self.at
         if self._cell() < 0:
             return
-        for _i in range(RECORDS_CELLS - 1):
+        for _i in range(self.records_cells - 1):
             self._cell()
+        self.records_ends.append(self.at)
         codecs = self.cells[begin + 3]
         if codecs < 0 or codecs > ALL_CODECS:
             raise ValueError("an unknown codec")
@@ -550,8 +567,8 @@ def _inner(shape: Shape) -> Shape:
     return shape.inner
 
 
-def _known_time(time_ms: int) -> int | None:
-    return time_ms if time_ms >= 0 else None
+def _not_negative(value: int) -> int | None:
+    return value if value >= 0 else None
 
 
 def _float(bits: int) -> float:
@@ -636,9 +653,9 @@ class BodyDecoder:
         encoded.take(own.cells, machine.begin_at, machine.used, own.arena, begin, size)
         return encoded
 
-    def fields_from_state(self, state: object) -> EncodedFields:
+    def fields_from_state(self, state: object, *, is_older: bool = False) -> EncodedFields:
         """Return decoded values from their state; raises ValueError for any other value."""
-        return EncodedFields.from_state(state, self.reader, self.shape)
+        return EncodedFields.from_state(state, self.reader, self.shape, is_older=is_older)
 
     def run(self, frame: Frame, at: int, tape: Tape | None = None) -> WireError | None:
         """Decode as :meth:`of_frame`; the values stay on the tape, as with :meth:`read`.

@@ -166,6 +166,11 @@ class RecordsSummary(NamedTuple):
     last_offset: int | None = None
     """Offset of the last message inside the first whole batch, if that is a compressed message of
     magic 0 or 1: its header has no other offset. None otherwise."""
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    base_sequence: int | None = None
+    """Of the first whole batch's header: who wrote it, and the number of its first record for that
+    producer and partition (KIP-98); None where it has -1, as without idempotence."""
 
 
 BATCH_HEADER_BYTES = 61

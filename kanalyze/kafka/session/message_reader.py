@@ -400,7 +400,8 @@ class MessageReader:
             raise ValueError("a body in an unknown layout")
         if not has_newer:
             decode = self._plans.older(api_key, version, kind, is_superseded=is_superseded)
-        message.encoded_fields = decode.fields_from_state(encoded)
+        is_older = isinstance(state, tuple) and len(state) == 2
+        message.encoded_fields = decode.fields_from_state(encoded, is_older=is_older)
 
     # -- decoding ---------------------------------------------------------------------------------
 

@@ -105,7 +105,6 @@ class ConnectionTable:
         half_open = HalfOpenConnection(pair, self._time_wait.next_number(pair), syn, tick)
         self.half_open[pair] = half_open
         self._opened.append((syn.packet, half_open))
-        self._stats.counters.connections += 1
 
     def promote(self, pair: Pair, shared: Segments) -> OpenConnection | None:
         """Turn the half-open connection of a pair into an open one; None if it has none."""
@@ -130,7 +129,6 @@ class ConnectionTable:
         """Begin a connection with its first segment, which it does not receive yet."""
         connection = self._new(pair, segment, self._time_wait.next_number(pair))
         self._opened.append((segment.packet, connection.tcp))
-        self._stats.counters.connections += 1
         return connection
 
     def _new(self, pair: Pair, first: Segment, number: int) -> OpenConnection:

@@ -95,6 +95,23 @@ class PartitionItem(NamedTuple):
     high_watermark: Annotated[Int64 | None, "from the response"]
     codec: Annotated[str | None, "none, gzip, snappy, lz4, zstd, or mixed"]
     error_code: Annotated[Int16 | None, "of this partition; null if no response has it"]
+    producer_id: Annotated[
+        Int64 | None,
+        "of the first batch that was produced or fetched; null if its producer is not idempotent, "
+        "and in magic 0 and 1",
+    ]
+    producer_epoch: Annotated[Int16 | None, "of the first batch; null as producer_id"]
+    base_sequence: Annotated[
+        Int32 | None,
+        "of the first batch: how many records its producer had written to the partition before, "
+        "modulo 2^31; a batch that is sent again has the same; null as producer_id, and in "
+        "control batches",
+    ]
+    preferred_read_replica: Annotated[
+        Int32 | None,
+        "node id of the replica that the leader tells a consumer to fetch from, because it is in "
+        "the consumer's rack (KIP-392, Fetch v11+); null if it names none",
+    ]
 
 
 class Row(NamedTuple):

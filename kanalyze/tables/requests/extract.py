@@ -107,6 +107,7 @@ _FETCH_RESPONSE = (
     "Responses.Partitions.PartitionIndex",
     "Responses.Partitions.ErrorCode",
     "Responses.Partitions.HighWatermark",
+    "Responses.Partitions.PreferredReadReplica",
     "Responses.Partitions.Records",
 )
 
@@ -177,6 +178,7 @@ _ROLES = {
 
 _NEWER = {
     (FETCH, "request"): frozenset({"ReplicaId", "ReplicaState.ReplicaId"}),
+    (FETCH, "response"): frozenset({"Responses.Partitions.PreferredReadReplica"}),
     **{
         (api_key, "request"): frozenset({"RebalanceTimeoutMs", "SessionTimeoutMs"})
         for api_key in (JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT)
@@ -432,7 +434,7 @@ def _join(partitions: PartitionColumns, to: int, source: PartitionColumns, at: i
         partitions.put(to, TOPIC, source.number(at, TOPIC))
     if partitions.number(to, TOPIC_ID) == 0:
         partitions.put(to, TOPIC_ID, source.number(at, TOPIC_ID))
-    for column in range(RECORD_COUNT, LAST_OFFSET + 1):
+    for column in range(RECORD_COUNT, TOPIC):
         is_open = not partitions.has(to, column)
         if column == ERROR_CODE and not is_open:
             is_open = partitions.number(to, column) == 0

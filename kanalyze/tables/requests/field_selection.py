@@ -69,12 +69,13 @@ _ROLE_OF_TYPE_AND_NAME = {
     **{("[]int32", name): "partitions" for name in _PARTITION_LIST_NAMES},
     **{("int64", name): "offset" for name in _OFFSET_NAMES},
     ("int64", "HighWatermark"): "high_watermark",
+    ("int32", "PreferredReadReplica"): "preferred_replica",
     ("records", "Records"): "records",
 }
 _TOPIC_ROLES = frozenset({"topic", "topic_id"})
 _ID_ROLES = frozenset({*_ROLE_OF_ENTITY.values(), *_ROLE_OF_NAME.values()})
 _PARTITION_ROLES = frozenset({"partition", "partitions"})
-_DETAIL_ROLES = frozenset({"offset", "high_watermark", "records"})
+_DETAIL_ROLES = frozenset({"offset", "high_watermark", "preferred_replica", "records"})
 
 
 class FieldRoles:

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.requests.summaries import ExchangeSummary
 
 _ROW_BYTES = 420
-_ITEM_BYTES = 70
+_ITEM_BYTES = 106
 """Bytes of a row as columns, and of each item of its lists, without its texts."""
 _MAX_BYTES = BUFFERED_BYTES // 4
 """Estimated bytes of rows at which they should be drained; readers need several times as much."""

@@ -8,9 +8,10 @@ from kanalyze.model.tcp cimport NetworkPath, RoundTripHistory
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
 from kanalyze.kafka.codec.machine cimport doubled
 from kanalyze.tables.requests.long_polls cimport FetchSession
-from kanalyze.tables.requests.summaries cimport (BASE_OFFSET, CELLS, CODEC, ERROR_CODE,
-    ExchangeSummary, FIRST_TEXT, HIGH_WATERMARK, PARTITION, PartitionColumns, RECORD_BYTES,
-    RECORD_COUNT, TOPIC, TOPIC_ID)
+from kanalyze.tables.requests.summaries cimport (BASE_OFFSET, BASE_SEQUENCE, CELLS, CODEC,
+    ERROR_CODE, ExchangeSummary, FIRST_TEXT, HIGH_WATERMARK, PARTITION, PartitionColumns,
+    PREFERRED_READ_REPLICA, PRODUCER_EPOCH, PRODUCER_ID, RECORD_BYTES, RECORD_COUNT, TOPIC,
+    TOPIC_ID)
 from kanalyze.tables.requests.topics cimport FAILED, KEY_CELLS, KeyTable, NO_TOPIC, TopicTable
 
 cdef int NEAR_NS, MIN_RATIO, MAX_LATE_NS
@@ -120,7 +121,7 @@ cdef class PartitionWriter(ListWriter):
     cdef WordBuffer _topic, _topic_id
     cdef IntBuffer _partition, _record_count, _record_bytes, _base_offset, _high_watermark
     cdef WordBuffer _codec
-    cdef IntBuffer _error_code
+    cdef IntBuffer _error_code, _producer_id, _producer_epoch, _base_sequence, _preferred
     cdef long long[::1] _topic_codes, _topic_id_codes
     cdef int[::1] _codec_codes
 

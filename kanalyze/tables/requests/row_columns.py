@@ -95,12 +95,16 @@ if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
     from kanalyze.tables.requests.summaries import (
         BASE_OFFSET,
+        BASE_SEQUENCE,
         CELLS,
         CODEC,
         ERROR_CODE,
         FIRST_TEXT,
         HIGH_WATERMARK,
         PARTITION,
+        PREFERRED_READ_REPLICA,
+        PRODUCER_EPOCH,
+        PRODUCER_ID,
         RECORD_BYTES,
         RECORD_COUNT,
         TOPIC,
@@ -483,6 +487,10 @@ class PartitionWriter(ListWriter):
         self._high_watermark: IntBuffer = ints_of(buffers, "partitions.high_watermark")
         self._codec: WordBuffer = words_of(buffers, "partitions.codec")
         self._error_code: IntBuffer = ints_of(buffers, "partitions.error_code")
+        self._producer_id: IntBuffer = ints_of(buffers, "partitions.producer_id")
+        self._producer_epoch: IntBuffer = ints_of(buffers, "partitions.producer_epoch")
+        self._base_sequence: IntBuffer = ints_of(buffers, "partitions.base_sequence")
+        self._preferred: IntBuffer = ints_of(buffers, "partitions.preferred_read_replica")
         self.forget()
 
     def forget(self) -> None:
@@ -492,7 +500,7 @@ class PartitionWriter(ListWriter):
         self._topic_id_codes = memoryview(array("q", bytes(8 * 64)))
         self._codec_codes = memoryview(array("i", [-1] * len(SEEN_CODECS)))
 
-    def put_all(self, partitions: PartitionColumns) -> None:
+    def put_all(self, partitions: PartitionColumns) -> None:  # noqa: C901 - a value each
         """Write the partitions of an exchange."""
         for index in range(partitions.count):
             begin = index * CELLS
@@ -514,6 +522,16 @@ class PartitionWriter(ListWriter):
                 self._codec.put_code(at, self._codec_code(partitions.cells[begin + CODEC]))
             if columns & (1 << ERROR_CODE):
                 self._error_code.put(at, partitions.cells[begin + ERROR_CODE])
+            if columns >> PRODUCER_ID == 0:
+                continue
+            if columns & (1 << PRODUCER_ID):
+                self._producer_id.put(at, partitions.cells[begin + PRODUCER_ID])
+            if columns & (1 << PRODUCER_EPOCH):
+                self._producer_epoch.put(at, partitions.cells[begin + PRODUCER_EPOCH])
+            if columns & (1 << BASE_SEQUENCE):
+                self._base_sequence.put(at, partitions.cells[begin + BASE_SEQUENCE])
+            if columns & (1 << PREFERRED_READ_REPLICA):
+                self._preferred.put(at, partitions.cells[begin + PREFERRED_READ_REPLICA])
 
     def put_session(self, session: FetchSession, partitions: PartitionColumns) -> None:
         """Write the partitions of a fetch session that neither request nor response names.

@@ -16,9 +16,13 @@ cdef enum:
     CODEC = 6
     ERROR_CODE = 7
     LAST_OFFSET = 8
-    TOPIC = 9
-    TOPIC_ID = 10
-    CELLS = 11
+    PRODUCER_ID = 9
+    PRODUCER_EPOCH = 10
+    BASE_SEQUENCE = 11
+    PREFERRED_READ_REPLICA = 12
+    TOPIC = 13
+    TOPIC_ID = 14
+    CELLS = 15
 
     FIRST_TEXT = 20
     GROUP_ID = 20
@@ -130,6 +134,7 @@ cdef enum:
     AT_ASSIGNMENTS = 13
     AT_KEYS = 14
     AT_REQUESTED_GROUP = 15
+    AT_PREFERRED_REPLICA = 16
 
 
 cdef long long _UNKNOWN_OFFSET
@@ -145,8 +150,9 @@ cdef class _StructPlan:
     cdef int[::1] nested
     cdef Py_ssize_t nested_count
     cdef bint has_topic, has_topic_id, has_partition, has_code, has_high_watermark, has_lists
+    cdef bint has_preferred_replica
     cdef bint has_names, opens_topic
-    cdef long long topic, topic_id, partition, offset, high_watermark
+    cdef long long topic, topic_id, partition, offset, high_watermark, preferred_replica
 
 
 @cython.final
@@ -167,6 +173,7 @@ cdef class BodyWalk:
     cdef ExchangeSummary _summary
     cdef PartitionColumns _partitions, _forgotten
     cdef long long _topic, _topic_id, _partition, _offset, _high_watermark, _records_at, _code
+    cdef long long _preferred_replica
 
     cpdef read(self, EncodedFields encoded, ExchangeSummary summary, PartitionColumns partitions,
         PartitionColumns forgotten)

@@ -44,7 +44,8 @@ if not cython.compiled:
     from kanalyze.tables.requests.topics import NO_TOPIC
 
     PARTITION, RECORD_COUNT, RECORD_BYTES, BASE_OFFSET, HIGH_WATERMARK = range(1, 6)
-    CODEC, ERROR_CODE, LAST_OFFSET, TOPIC, TOPIC_ID, CELLS = range(6, 12)
+    CODEC, ERROR_CODE, LAST_OFFSET, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE = range(6, 12)
+    PREFERRED_READ_REPLICA, TOPIC, TOPIC_ID, CELLS = range(12, 16)
     FIRST_TEXT = GROUP_ID = 20
     TRANSACTIONAL_ID, KEY = 21, 22
     FIRST_NUMBER = MAX_WAIT_MS = 40
@@ -55,6 +56,7 @@ if not cython.compiled:
     AT_NOTHING, AT_ERROR, AT_TOPIC, AT_TOPIC_ID, AT_PARTITION, AT_OFFSET = range(6)
     AT_HIGH_WATERMARK, AT_RECORDS, AT_OLD_OFFSETS, AT_TOPICS, AT_PARTITIONS = range(6, 11)
     AT_BELOW, AT_FORGOTTEN, AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP = range(11, 16)
+    AT_PREFERRED_REPLICA = 16
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -133,6 +135,10 @@ class PartitionSummary(NamedTuple):
     codec: str | None = None
     error_code: int | None = None
     last_offset: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    base_sequence: int | None = None
+    preferred_read_replica: int | None = None
 
 
 class PartitionColumns:
@@ -279,11 +285,6 @@ class PartitionColumns:
                 self._places = doubled(self._places)
         self._places[entry] = index
 
-    def key_of(self, at: int) -> SessionPartition:
-        """Return the topic, its id and the partition, which must be known, as objects."""
-        name = self.topics.name(self.number(at, TOPIC))
-        return name, self.topics.id(self.number(at, TOPIC_ID)), self.number(at, PARTITION)
-
     def __iter__(self) -> Iterator[PartitionSummary]:
         """Iterate over all entries as :class:`PartitionSummary`; this is slow."""
         return iter([_partition_at(self, at) for at in range(self.count)])
@@ -302,6 +303,10 @@ class PartitionColumns:
             (CODEC, codec),
             (ERROR_CODE, summary.error_code),
             (LAST_OFFSET, summary.last_offset),
+            (PRODUCER_ID, summary.producer_id),
+            (PRODUCER_EPOCH, summary.producer_epoch),
+            (BASE_SEQUENCE, summary.base_sequence),
+            (PREFERRED_READ_REPLICA, summary.preferred_read_replica),
         ):
             if value is not None:
                 self.put(at, column, value)
@@ -324,6 +329,10 @@ def _partition_at(columns: PartitionColumns, at: int) -> PartitionSummary:
         None if codec is None else SEEN_CODECS[codec],
         _value_at(columns, at, ERROR_CODE),
         _value_at(columns, at, LAST_OFFSET),
+        _value_at(columns, at, PRODUCER_ID),
+        _value_at(columns, at, PRODUCER_EPOCH),
+        _value_at(columns, at, BASE_SEQUENCE),
+        _value_at(columns, at, PREFERRED_READ_REPLICA),
     )
 
 
@@ -475,6 +484,7 @@ _ROLES = {
     "has_assignments": AT_ASSIGNMENTS,
     "keys": AT_KEYS,
     "requested_group": AT_REQUESTED_GROUP,
+    "preferred_replica": AT_PREFERRED_REPLICA,
     **FIELD_NUMBERS,
 }
 """Roles of fields as numbers: of struct fields (``AT_``), and the fields of a summary."""
@@ -493,11 +503,12 @@ class _StructPlan:
             ``nested_count`` indices of such structs.
         nested_tail: index of the last value if it is a nested struct and ends the struct, else -1.
             Such a struct need not be skipped before it is read.
-        has_topic, has_topic_id, has_partition, has_code, has_high_watermark: whether the struct
-            has such a field in any version.
+        has_topic, has_topic_id, has_partition, has_code, has_high_watermark, has_preferred_replica:
+            whether the struct has such a field in any version.
         has_lists: whether it has a list of topics, or of partitions.
-        topic, topic_id, partition, offset, high_watermark: defaults of fields that this version
-            does not have; ``absent`` has those of the summary's :data:`.DEFAULTED_FIELDS`.
+        topic, topic_id, partition, offset, high_watermark, preferred_replica: defaults of fields
+            that this version does not have; ``absent`` has those of the summary's
+            :data:`.DEFAULTED_FIELDS`.
     """
 
     def __init__(
@@ -553,11 +564,13 @@ class _StructPlan:
         self.partition: int = defaults.get("partition", 0)
         self.offset: int = defaults.get("offset", _UNKNOWN_OFFSET)
         self.high_watermark: int = defaults.get("high_watermark", _UNKNOWN_OFFSET)
+        self.preferred_replica: int = defaults.get("preferred_replica", _UNKNOWN_OFFSET)
         self.has_topic = "topic" in roles
         self.has_topic_id = "topic_id" in roles
         self.has_partition = "partition" in roles
         self.has_code = "error" in roles
         self.has_high_watermark = "high_watermark" in roles
+        self.has_preferred_replica = "preferred_replica" in roles
         self.has_lists = "topics" in roles or "partitions" in roles
         self.has_names = level.has_names
         self.opens_topic = level.opens_topic and not by_hand
@@ -693,6 +706,7 @@ class BodyWalk:
         """Read the struct's own values, and note the position of each."""
         self._topic, self._topic_id, self._partition = plan.topic, plan.topic_id, plan.partition
         self._offset, self._high_watermark = plan.offset, plan.high_watermark
+        self._preferred_replica = plan.preferred_replica
         self._records_at, self._code = -1, 0
         if plan.absent:
             self._set_absent(plan)
@@ -728,6 +742,8 @@ class BodyWalk:
             self._offset = self._cells[at]
         elif role == AT_HIGH_WATERMARK:
             self._high_watermark = self._cells[at]
+        elif role == AT_PREFERRED_REPLICA:
+            self._preferred_replica = self._cells[at]
         elif role >= FIRST_NUMBER:
             self._summary.set_number(role, self._cells[at])
         elif role >= FIRST_TEXT:
@@ -813,6 +829,8 @@ class BodyWalk:
             partitions.put(at, ERROR_CODE, self._code)
         if plan.has_high_watermark and self._high_watermark != _UNKNOWN_OFFSET:
             partitions.put(at, HIGH_WATERMARK, self._high_watermark)
+        if plan.has_preferred_replica and self._preferred_replica >= 0:
+            partitions.put(at, PREFERRED_READ_REPLICA, self._preferred_replica)
         self._add_records(at, self._records_at, self._offset)
 
     def _read_nested(
@@ -901,6 +919,12 @@ class BodyWalk:
                 partitions.put(index, column, self._cells[at + 2])
             if self._cells[at + 3]:
                 partitions.put(index, CODEC, self._cells[at + 3])
+            if self._cells[at + 8] >= 0:
+                partitions.put(index, PRODUCER_ID, self._cells[at + 8])
+                if self._cells[at + 9] >= 0:
+                    partitions.put(index, PRODUCER_EPOCH, self._cells[at + 9])
+                if self._cells[at + 10] >= 0:
+                    partitions.put(index, BASE_SEQUENCE, self._cells[at + 10])
         elif at >= 0 and self._by_hand:
             partitions.put(index, RECORD_COUNT, 0)
             partitions.put(index, RECORD_BYTES, 0)

@@ -37,9 +37,7 @@ def reassemble(data: bytes) -> None:
             seen.take_batch(reassembler.feed(batch))
     seen.take_batch(reassembler.finish())
     seen.check_end()
-    counters = reassembler.counters
-    holds(counters.tcp_segments <= seen.packets, "more segments than packets")
-    holds(counters.connections == seen.connections, "connections counted and returned differ")
+    holds(reassembler.counters.tcp_segments <= seen.packets, "more segments than packets")
 
 
 @dataclass

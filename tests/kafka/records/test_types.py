@@ -7,7 +7,7 @@ import time
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kanalyze.kafka.records.types import (
@@ -54,6 +54,25 @@ def test_one_plain_batch_is_summarised() -> None:
         malformed=False,
         missing=False,
     )
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1))
+@example(2**63 - 1, 2**15 - 1, 2**31 - 1)
+def test_the_producer_is_that_of_the_first_batch(number: int, epoch: int, sequence: int) -> None:
+    written = (number, epoch, sequence)
+    for records in (
+        batch(3, producer=written),
+        batch(3, producer=written) + batch(2, producer=(1, 2, 3)),
+        # One that is cut off is none.
+        batch(3, producer=written) + batch(2)[:-1],
+    ):
+        assert peek(records)[-3:] == written
+    for one in range(3):
+        lacking = tuple(-1 if at == one else value for at, value in enumerate(written))
+        expected = tuple(None if at == one else value for at, value in enumerate(written))
+        assert peek(batch(producer=lacking) + batch(producer=written))[-3:] == expected
+    assert peek(message(1) + batch(producer=written))[-3:] == (None, None, None)
+    assert peek(batch(producer=written)[:-1])[-3:] == (None, None, None)
 
 
 def test_a_summary_adds_up_several_batches() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from kanalyze.kafka.codec.compiler import compile_decoder
+from kanalyze.kafka.codec.compiler import Decoders, compile_decoder
 from kanalyze.kafka.schema.catalog import Catalog
+from kanalyze.kafka.session.message_reader import MessageReader
 from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.summaries import FIELD_NUMBERS, ExchangeSummary
@@ -118,6 +119,85 @@ def test_produce_joins_partitions_of_request_and_response(version: int) -> None:
     assert list(found.partitions) == [Part(name, topic_id, 4, 5, 161, 77, None, "none", 0)]
     assert values(found, "acks", "transactional_id", "throttle_time_ms") == (-1, "tx", 9)
     assert found.errors == []
+
+
+@pytest.mark.parametrize("version", [3, 13])
+def test_a_produce_has_the_producer_of_its_batch(version: int) -> None:
+    topic = {"topicId": TOPIC_ID} if version >= 13 else {"name": "orders"}
+    for written in ((1 << 40, 7, 5), (0, 0, 0)):
+        found = summary(
+            *(0, version, produced(batch(5, producer=written), **topic)),
+            produce_answer(0, 77, **topic),
+        )
+        (part,) = found.partitions
+        assert (part.producer_id, part.producer_epoch, part.base_sequence) == written
+        assert (part.base_offset, part.last_offset, part.error_code) == (77, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "named", "expected"),
+    [(11, 3, 3), (18, 0, 0), (12, -1, None), (16, -2, None), (10, None, None)],
+)
+def test_a_fetch_has_the_replica_that_the_leader_names(
+    version: int, named: int | None, expected: int | None
+) -> None:
+    topic = {"topicId": TOPIC_ID} if version >= 13 else {"topic": "orders"}
+    told = {} if named is None else {"preferredReadReplica": named}
+    other = {"partitionIndex": 5, "records": batch(2, producer=(9, 8, 7))}
+    partitions = [{"partitionIndex": 4, "highWatermark": 30, **told}, other]
+    found = summary(1, version, None, {"responses": [{**topic, "partitions": partitions}]})
+    first, second = found.partitions
+    assert (first.partition, first.high_watermark, first.preferred_read_replica) == (
+        4,
+        30,
+        expected,
+    )
+    assert first.producer_id is None
+    # What is not told is -1 by default.
+    assert second.preferred_read_replica is None
+    assert (second.producer_id, second.producer_epoch, second.base_sequence) == (9, 8, 7)
+
+
+WRITTEN = (123_456_789_012, 4321, 987_654)
+PREFERRED = 7654
+"""Numbers that no other cell has."""
+
+
+@pytest.mark.parametrize("key", [0, 1])
+def test_bodies_in_states_of_the_format_before_have_neither_producer_nor_replica(key: int) -> None:
+    reader = MessageReader(CATALOG, Decoders(CATALOG), EXTRACTORS.needed_fields)
+    records, kind = batch(5, producer=WRITTEN), ("request", "response")[key]
+    partition = {"partitionIndex": 4, "preferredReadReplica": PREFERRED, "records": records}
+    body = (
+        produced(records),
+        {"responses": [{"topic": "orders", "partitions": [partition, {"partitionIndex": 5}]}]},
+    )[key]
+    encoded = read(key, kind, (9, 11)[key], body)
+    assert encoded is not None
+    cells, texts = encoded.state()
+    at = cells.index(WRITTEN[0])
+    assert cells[at : at + 3] == WRITTEN
+    older = [*cells[:at], *cells[at + 3 :]]
+    if key == 1:
+        # The last cells are those of the second partition: no replica, and null for records.
+        older.remove(PREFERRED)
+        assert older[-2:] == [-1, -1]
+        del older[-1]
+    header = pack(">ihh", 4, key, (9, 11)[key])
+    made = exchange(header, header)
+    message = (made.request, made.response)[key]
+    assert message is not None
+    message.version = (9, 11)[key]
+    states = [(False, (tuple(older), texts))]
+    for _ in range(2):  # what was loaded is saved again
+        reader.load_body_state(message, states[-1], key, kind)
+        part, *_ = EXTRACTORS.of_exchange(made).partitions
+        assert part[-4:] == (None, None, None, None)
+        expected = Part("orders", NO_ID, 4, 5, 161, codec="none")
+        assert part._replace(base_offset=None, high_watermark=None, error_code=None) == expected
+        states.append(reader.body_state(message, key, kind))
+    with pytest.raises(ValueError, match="cells"):
+        reader.load_body_state(message, (False, (cells, texts)), key, kind)
 
 
 def test_a_refused_produce_has_its_error_and_no_offset() -> None:

@@ -29,7 +29,7 @@ def test_a_fetch_has_its_offset_and_its_messages() -> None:
     assert (row.waited, row.waited_ns) == (False, 0)
     assert (row.status, row.error_code, row.error_name) == ("ok", 0, "NONE")
     assert row.partitions == [
-        ("clicks", None, 2, 2, len(messages), 4096, None, "none", 0),
+        ("clicks", None, 2, 2, len(messages), 4096, None, "none", 0, *[None] * 4),
     ]
     assert (row.record_count, row.record_bytes, row.latency_ns) == (2, len(messages), 1)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import kanalyze
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.spec.rows.requests import COLUMNS
@@ -174,3 +175,34 @@ def test_a_block_does_not_change_when_more_rows_are_added(core: SimpleNamespace)
     rows = block.rows()
     builder.add(core.given(two))
     assert block.rows() == rows
+
+
+FIRST_RECORDS = """
+    SELECT connection, packet, topic, "partition", producer_id, producer_epoch, sequence
+    FROM records
+    WHERE api_name IN ('Produce', 'Fetch')
+    WINDOW field AS (PARTITION BY connection, packet, topic, "partition")
+    QUALIFY batch_base_offset = min(batch_base_offset) OVER field AND record_index = 0
+"""
+HEADS = """
+    SELECT
+        connection, if(api_name = 'Produce', request_packet, response_packet) AS packet, topic,
+        "partition", producer_id, producer_epoch, base_sequence
+    FROM partitions
+    WHERE api_name IN ('Produce', 'Fetch') AND record_bytes > 0
+"""
+
+
+@pytest.mark.parametrize("name", ["basics", "transactions"])
+def test_the_producer_of_a_partition_is_that_of_its_first_record(name: str) -> None:
+    """Records are read by other code than the columns of partitions."""
+    file = str(path(name))
+    found, read = (
+        {tuple(line.values()) for line in kanalyze.sql(file, query).to_pylist()}
+        for query in (
+            f"SELECT * FROM ({each}) WHERE producer_id IS NOT NULL"
+            for each in (HEADS, FIRST_RECORDS)
+        )
+    )
+    assert len(found) >= 10
+    assert found == read

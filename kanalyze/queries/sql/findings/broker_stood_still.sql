@@ -66,7 +66,7 @@ waiting AS (
                 AND coalesce(requests.pipeline_wait_ns, 0) < 1000000000
                 THEN
                     silences.until_ns - requests.request_end_ns
-                    - CAST(coalesce(requests.max_wait_ms, 0) AS BIGINT) * 1000000
+                    - CAST(greatest(coalesce(requests.max_wait_ms, 0), 0) AS BIGINT) * 1000000
         END AS late_ns
     FROM requests
     JOIN silences

@@ -24,10 +24,9 @@ WITH refused AS (
     FROM errors
     WHERE error_code NOT IN (
         -- These are said by findings of their own.
-        1, 3, 6, 10, 18, 19, 20, 21, 29, 30, 31, 32, 33, 34, 35, 44, 47, 53, 56, 58, 65, 70, 74, 82,
-        87, 89, 90, 100, 103, 111,
+        1, 3, 6, 10, 18, 19, 20, 21, 29, 30, 31, 32, 33, 34, 35, 44, 45, 46, 47, 53, 56, 58, 59, 65,
+        70, 74, 82, 87, 89, 90, 100, 103, 111,
         27, -- REBALANCE_IN_PROGRESS: how a member learns of it
-        46, -- DUPLICATE_SEQUENCE_NUMBER: the broker's guard, as the records are there already
         79  -- MEMBER_ID_REQUIRED: how a member gets its id
     )
     GROUP BY ALL

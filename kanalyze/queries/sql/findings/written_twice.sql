@@ -2,7 +2,9 @@
 --
 -- A broker may append a batch and its answer may be lost, or come too late, or say that replicas are
 -- late. A producer without idempotence sends the batch again, and it is appended again. Offsets show
--- it: between the last write before and the new one, there is room for exactly that batch.
+-- it: between the last write before and the new one, there is room for exactly that batch. Of an idempotent
+-- producer, a broker appends no sequence number twice, so what it sent again itself, in the same batches or in
+-- others, was written once.
 --
 -- severity: 74
 -- sure: likely: offsets leave room for exactly the records that were sent before without success, and as many of the same size were sent then. Another producer, which the capture does not have, may have written as many; or the client sent others of the same size in their place.
@@ -36,6 +38,9 @@ produced AS (
         record_count,
         record_bytes,
         base_offset,
+        producer_id,
+        producer_epoch,
+        base_sequence,
         error_code,
         request_start_ns,
         -- The client no longer reads it.
@@ -75,22 +80,53 @@ placed AS (
         AND topic IN (SELECT topic FROM vain)
     WINDOW of_partition AS (PARTITION BY topic, "partition" ORDER BY base_offset, request_id)
 ),
+-- Attempts of idempotent producers that a later success covers, in whatever batches.
+covered AS (
+    SELECT
+        vain.request_id,
+        vain.topic,
+        vain."partition",
+        min(placed.request_id) AS success_id
+    FROM vain
+    JOIN placed
+        ON vain.producer_id = placed.producer_id
+        AND vain.producer_epoch = placed.producer_epoch
+        AND vain.topic = placed.topic
+        AND vain."partition" = placed."partition"
+        AND vain.base_sequence < placed.base_sequence + placed.record_count
+        AND placed.base_sequence < vain.base_sequence + vain.record_count
+        AND vain.request_start_ns < placed.request_start_ns
+    GROUP BY vain.request_id, vain.topic, vain."partition"
+),
+lost AS (
+    SELECT vain.*
+    FROM vain
+    LEFT JOIN covered
+        ON vain.request_id = covered.request_id
+        AND vain.topic = covered.topic
+        AND vain."partition" = covered."partition"
+    WHERE covered.request_id IS NULL
+),
 -- The next success of a client with the same size: nothing of that size was acknowledged in between.
 sent_again AS (
     SELECT
-        vain.*,
+        lost.*,
         placed.request_id AS again_id,
         placed.base_offset AS again_offset
-    FROM vain
+    FROM lost
     ASOF JOIN placed
-        ON coalesce(vain.client_id, '') = coalesce(placed.client_id, '')
-        AND vain.client_ip = placed.client_ip
-        AND vain.topic = placed.topic
-        AND vain."partition" = placed."partition"
-        AND vain.record_count = placed.record_count
-        AND vain.record_bytes = placed.record_bytes
-        AND vain.request_start_ns < placed.request_start_ns
-    WHERE placed.request_start_ns - vain.request_start_ns <= $longest_s * 1000000000
+        ON coalesce(lost.client_id, '') = coalesce(placed.client_id, '')
+        AND lost.client_ip = placed.client_ip
+        AND lost.topic = placed.topic
+        AND lost."partition" = placed."partition"
+        AND lost.record_count = placed.record_count
+        AND lost.record_bytes = placed.record_bytes
+        AND lost.request_start_ns < placed.request_start_ns
+    WHERE placed.request_start_ns - lost.request_start_ns <= $longest_s * 1000000000
+        -- Other records of the same producer, which are as many.
+        AND NOT coalesce(
+            lost.producer_id = placed.producer_id AND lost.producer_epoch = placed.producer_epoch, false
+        )
 ),
 -- The first attempts lie before what succeeds next, which may be another batch of the client's.
 retried AS (
@@ -120,6 +156,9 @@ retried AS (
         AND vain.record_count = placed.record_count
         AND vain.request_start_ns < placed.request_start_ns
         AND vain.again_offset >= placed.base_offset
+        AND NOT coalesce(
+            vain.producer_id = placed.producer_id AND vain.producer_epoch = placed.producer_epoch, false
+        )
     GROUP BY
         placed.request_id, placed.client_id, placed.client_ip, placed.topic, placed."partition",
         placed.record_count, placed.base_offset, placed.end_before, placed.request_start_ns
@@ -131,15 +170,33 @@ judged AS (
         room > 0 AND room % record_count = 0 AND room <= attempts * record_count AS is_twice
     FROM retried
 ),
+-- Batches sent again that were written once, as their sequence numbers say.
+once AS (
+    SELECT
+        placed.client_id,
+        placed.client_ip,
+        placed.topic,
+        count(DISTINCT concat(placed.request_id, ' ', placed."partition")) AS batches
+    FROM covered
+    JOIN placed
+        ON covered.success_id = placed.request_id
+        AND covered.topic = placed.topic
+        AND covered."partition" = placed."partition"
+    GROUP BY placed.client_id, placed.client_ip, placed.topic
+),
 counted AS (
     SELECT
-        *,
-        count(*) FILTER (WHERE is_again) OVER of_topic AS sent_again,
+        judged.*,
+        count(*) FILTER (WHERE is_again) OVER of_topic + coalesce(once.batches, 0) AS sent_again,
         least(
-            sent_again, sum(CASE WHEN is_twice THEN least(batches, room // record_count) END) OVER of_topic
+            sent_again, sum(CASE WHEN is_twice THEN least(judged.batches, room // record_count) END) OVER of_topic
         ) AS appended_again
     FROM judged
-    WINDOW of_topic AS (PARTITION BY client_id, client_ip, topic)
+    LEFT JOIN once
+        ON judged.client_id IS NOT DISTINCT FROM once.client_id
+        AND judged.client_ip = once.client_ip
+        AND judged.topic = once.topic
+    WINDOW of_topic AS (PARTITION BY judged.client_id, judged.client_ip, judged.topic)
 )
 SELECT
     client_id,

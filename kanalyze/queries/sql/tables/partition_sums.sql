@@ -21,8 +21,7 @@ SELECT
         AND (is_produce_api(api_name) OR status <> 'unanswered')
     ) AS is_uncounted,
     min(request_start_ns) AS first_time_ns,
-    max(request_start_ns) AS last_time_ns,
-    min(request_packet) AS first_packet
+    max(request_start_ns) AS last_time_ns
 FROM partitions
 WHERE is_record_api(api_name)
 GROUP BY

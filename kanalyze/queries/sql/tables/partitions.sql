@@ -36,6 +36,10 @@ SELECT
     r.p.high_watermark,
     r.p.codec,
     r.p.error_code,
+    r.p.producer_id,
+    r.p.producer_epoch,
+    r.p.base_sequence,
+    r.p.preferred_read_replica,
     r.record_count AS request_record_count
 FROM (
     SELECT

@@ -4,8 +4,9 @@
 --
 -- A line for each partition in a response. A broker is at the address that it advertises or, if that is a
 -- name, where writes to the partitions that it leads are answered. Node ids are those of a connection: there
--- may be several clusters. `has_near_replica`: the partition has as many replicas as there are racks, and
--- Kafka divides replicas among racks. `rack_id` is empty if the client says none.
+-- may be several clusters. `is_told`: a leader had told the client before to fetch the partition from a
+-- replica in its rack; `has_near_replica`: one did at any time, or the partition has as many replicas as
+-- there are racks, and Kafka divides replicas among racks. `rack_id` is empty if the client says none.
 WITH brokers AS (
     SELECT
         connection,
@@ -73,6 +74,28 @@ broker_racks AS (
     GROUP BY broker_ip, broker_port
     HAVING count(DISTINCT rack) = 1
 ),
+-- Where several clusters have the node, it is not known which of them is meant: any is.
+node_racks AS (
+    SELECT DISTINCT
+        node_id,
+        rack
+    FROM brokers
+),
+named AS (
+    SELECT
+        partitions.client_id,
+        partitions.topic,
+        partitions."partition",
+        requests.rack_id,
+        min(partitions.response_start_ns) AS told_ns
+    FROM partitions
+    JOIN requests ON partitions.request_id = requests.request_id
+    JOIN node_racks
+        ON partitions.preferred_read_replica = node_racks.node_id
+        AND requests.rack_id = node_racks.rack
+    WHERE partitions.api_name = 'Fetch'
+    GROUP BY partitions.client_id, partitions.topic, partitions."partition", requests.rack_id
+),
 spread AS (
     SELECT
         topic,
@@ -92,9 +115,16 @@ SELECT
     coalesce(requests.rack_id, '') AS rack_id,
     broker_racks.rack AS broker_rack,
     array_contains(racks, requests.rack_id) AS is_known_rack,
-    array_length(racks) > 1 AND replica_count >= array_length(racks) AS has_near_replica
+    coalesce(read.request_start_ns > named.told_ns, false) AS is_told,
+    array_length(racks) > 1
+    AND (named.told_ns IS NOT NULL OR replica_count >= array_length(racks)) AS has_near_replica
 FROM partitions AS read
 JOIN requests ON read.request_id = requests.request_id
 JOIN broker_racks ON read.broker_ip = broker_racks.broker_ip AND read.broker_port = broker_racks.broker_port
 JOIN spread ON read.topic = spread.topic AND read."partition" = spread."partition"
+LEFT JOIN named
+    ON read.client_id IS NOT DISTINCT FROM named.client_id
+    AND requests.rack_id = named.rack_id
+    AND read.topic = named.topic
+    AND read."partition" = named."partition"
 WHERE read.api_name = 'Fetch' AND read.record_bytes > 0 AND NOT is_replica_client(read.client_id)

@@ -3,7 +3,7 @@
 -- kept: most tables of a report read it, and planning a query on all columns of requests takes longer
 -- than counting.
 --
--- `many` are the rows of a line; `first_time_ns` to `first_packet` are of their requests. See
+-- `many` are the rows of a line; `first_time_ns` and `last_time_ns` are of their requests. See
 -- `measured` and `carried` for the others.
 SELECT
     *,
@@ -42,8 +42,7 @@ FROM (
         sum(total_time_ns) AS total_time_ns,
         max(total_time_ns) AS longest_total_time_ns,
         min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_time_ns,
-        min(request_packet) AS first_packet
+        max(request_start_ns) AS last_time_ns
     FROM carried
     GROUP BY
         wire, api_key, api_name, api_version, client_id, client_ip, client_software_name,
