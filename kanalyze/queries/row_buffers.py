@@ -2,8 +2,8 @@
 
 In: batches of rows, by table. Out: Arrow tables to be written, in the order of the rows.
 
-Writing few rows costs several times as much per row, so rows are written by whole row groups, or
-when they take much memory. The rows of ``requests`` get their numbers here.
+Writing few rows costs several times as much per row, so rows are written by whole row groups: DuckDB
+copies others twice. The rows of ``requests`` get their numbers here.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-ROW_GROUP = 30_720
-"""Rows that are compressed and written at once. If fewer rows are inserted at once, each takes
-twice the time. DuckDB's default, four times as many rows, takes 100 MB of memory."""
+ROW_GROUP = 4096
+"""Rows that are compressed together. Half as many take a third more time, and twice as many do not
+fit into ``_BYTES_AT_ONCE`` where each has a hundred partitions. DuckDB's default, thirty times as
+many, takes 100 MB of memory."""
+_ROWS_AT_ONCE = 7 * ROW_GROUP
+"""The rows of a table that are written at once, if they are small."""
 _BYTES_AT_ONCE = 16 << 20
-"""Maximum size of the buffered rows of a table in bytes."""
+"""The size in bytes from which the row groups among the buffered rows of a table are written."""
+_MOST_BYTES = 3 * _BYTES_AT_ONCE
+"""Maximum size of the buffered rows of a table in bytes, also if they are no row group yet."""
 _BATCHES_AT_ONCE = 32
 """Maximum number of buffered batches: even a batch of few rows takes some 50 kB, for the objects of
 its columns."""
@@ -110,9 +115,10 @@ class _RowBuffer:
     def add(self, batch: pa.RecordBatch) -> pa.Table | None:
         """Add rows; return the rows that are to be written now, if any."""
         self._buffer(batch)
-        if self.rows >= ROW_GROUP:
+        is_large = self._bytes >= _BYTES_AT_ONCE or len(self._batches) >= _BATCHES_AT_ONCE
+        if self.rows >= _ROWS_AT_ONCE or (is_large and self.rows >= ROW_GROUP):
             return self._take_groups()
-        if self._bytes >= _BYTES_AT_ONCE or len(self._batches) >= _BATCHES_AT_ONCE:
+        if self._bytes >= _MOST_BYTES or len(self._batches) >= _BATCHES_AT_ONCE:
             return self.take_all()
         return None
 

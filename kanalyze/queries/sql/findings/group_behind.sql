@@ -16,16 +16,18 @@
 -- parameter least_records = 1000: minimum growth of the lag in records
 -- parameter least_s = 5: minimum seconds from the first commit to the last sign of the log's end
 -- parameter least_share = 0.5: minimum growth of the lag, as a share of what was written meanwhile: less is a group that catches up or commits seldom
-WITH committed AS (
+WITH of_partitions AS (
     SELECT
-        request_id,
         group_id,
-        client_id,
-        client_ip,
         topic,
         "partition",
-        base_offset AS next_offset,
-        request_start_ns
+        count(*) AS commits,
+        min(client_id) AS client_id,
+        arg_min(base_offset, request_start_ns) AS first_offset,
+        max(base_offset) AS last_offset,
+        -- rows: list(request_id) AS request_ids,
+        min(request_start_ns) AS first_time_ns,
+        max(request_start_ns) AS last_commit_ns
     FROM partitions
     WHERE
         api_name IN ('OffsetCommit', 'TxnOffsetCommit')
@@ -33,21 +35,6 @@ WITH committed AS (
         AND base_offset >= 0
         AND group_id IS NOT NULL
         AND topic IS NOT NULL
-),
-of_partitions AS (
-    SELECT
-        group_id,
-        topic,
-        "partition",
-        count(*) AS commits,
-        count(DISTINCT concat(client_ip, ' ', client_id)) AS members,
-        min(client_id) AS client_id,
-        arg_min(next_offset, request_start_ns) AS first_offset,
-        max(next_offset) AS last_offset,
-        -- rows: list(request_id) AS request_ids,
-        min(request_start_ns) AS first_time_ns,
-        max(request_start_ns) AS last_commit_ns
-    FROM committed
     GROUP BY group_id, topic, "partition"
 ),
 shown AS (
@@ -70,7 +57,7 @@ shown AS (
         AND response_start_ns IS NOT NULL
         -- Lists of responses without records need not be read: others show the same log.
         AND coalesce(request_record_count, 1) <> 0
-        AND topic IN (SELECT topic FROM committed)
+        AND topic IN (SELECT topic FROM of_partitions)
 ),
 measured_lags AS (
     SELECT
