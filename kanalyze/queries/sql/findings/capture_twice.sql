@@ -55,16 +55,16 @@ paired AS (
         $longest_apart_ms * 1000000 AS longest_apart_ns,
         CASE WHEN one.requests >= $least_requests THEN 1 ELSE 0.1 END * $longest_apart_ms * 1000000
             AS apart_ns
-    FROM placed AS one
-    CROSS JOIN (
-        VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16)
-    ) AS steps (step)
+    FROM (
+        -- Not a join with sixteen numbers: DuckDB would compare all that look the same first.
+        SELECT *, unnest(range(place + 1, place + 17)) AS other_place FROM placed
+    ) AS one
     JOIN placed AS other
         ON one.requests = other.requests
         AND one.client_id = other.client_id
         AND one.client_bytes = other.client_bytes
         AND one.broker_bytes = other.broker_bytes
-        AND one.place + steps.step = other.place
+        AND one.other_place = other.place
     WHERE
         (
             one.client_ip <> other.client_ip
