@@ -2,8 +2,8 @@
 
 In: batches of rows, by table. Out: Arrow tables to be written, in the order of the rows.
 
-Writing few rows costs several times as much per row, so rows are written by whole row groups: DuckDB
-copies others twice. The rows of ``requests`` get their numbers here.
+Writing few rows costs several times as much per row, so rows are written by whole row groups:
+DuckDB copies others twice. The rows of ``requests`` get their numbers here.
 """
 
 from __future__ import annotations

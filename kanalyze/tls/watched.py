@@ -5,6 +5,7 @@ In: new items of both streams of a connection. Out: what is known of its TLS, wr
 
 The handshake is read by a :class:`~kanalyze.tls.session.TlsSession` without secrets, until both
 ends have sent encrypted data, or too many bytes were read. Of all records the headers are read.
+A batch may have a whole connection, so the handshake is read in steps.
 
 The times of encrypted data give an estimate of the number and duration of requests
 (:class:`RequestEstimate`). Data of the client followed by data of the server count as a request
@@ -20,10 +21,12 @@ first response.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from kanalyze.common.saved import Saved
 from kanalyze.model.packets import NO_TIME
+from kanalyze.model.streams import Chunk, first_packet
 from kanalyze.model.tls import ALERT, ENCRYPTED, SentAlert, TlsConnection
 from kanalyze.tls.handshake import SEALED_ALERT_BYTES
 from kanalyze.tls.keylog import KeyLog
@@ -34,7 +37,9 @@ from kanalyze.tls.records import RecordHeaders, SealedData
 from kanalyze.tls.session import TlsSession
 
 if TYPE_CHECKING:
-    from kanalyze.model.streams import StreamUpdate
+    from collections.abc import Iterator
+
+    from kanalyze.model.streams import BothItems, StreamItem, StreamUpdate
     from kanalyze.model.tcp import TcpConnection
 
 _FINISHED_BYTES: Final = (53, 69, 85)
@@ -155,6 +160,8 @@ def _middle_ns(index: int) -> int:
 
 _MAX_HANDSHAKE_BYTES: Final = 1 << 18
 """A handshake with long chains of certificates takes a tenth."""
+_STEP_SEGMENTS: Final = 32
+"""More than a usual handshake has."""
 _SESSION_BYTES: Final = 1 << 13
 """Memory of a session without the bytes that it buffers."""
 _MAX_HELD: Final = 16
@@ -214,8 +221,7 @@ class WatchedConnection:
 
     def feed(self, update: StreamUpdate) -> None:
         """Take an update of the connection."""
-        if self._session is not None:
-            self._read_handshake(self._session, update)
+        self._read_handshake(update)
         records = [
             (data.packet, direction, data)
             for direction in (0, 1)
@@ -242,10 +248,18 @@ class WatchedConnection:
         if self._client_index is not None:
             self._estimate.write(tls)
 
-    def _read_handshake(self, session: TlsSession, update: StreamUpdate) -> None:
-        session.feed(update.items)
-        if update.closed:
-            session.close()
+    def _read_handshake(self, update: StreamUpdate) -> None:
+        for items in _steps(update.items):
+            if self._session is None:
+                return
+            self._session.feed(items)
+            self._note_handshake(self._session)
+        if update.closed and self._session is not None:
+            self._session.close()
+            self._note_handshake(self._session)
+
+    def _note_handshake(self, session: TlsSession) -> None:
+        """Note what the handshake says so far, and whether it is over."""
         facts = session.facts
         if facts.client_index is not None:
             self._client_index = facts.client_index
@@ -319,3 +333,35 @@ class WatchedConnection:
         if body_bytes == min(SEALED_ALERT_BYTES) or direction == client_index:
             return True
         return bool(self._hidden_alerts) or not self._estimate.requests
+
+
+def _steps(items: BothItems) -> Iterator[BothItems]:
+    """Yield items of both streams, a few segments at a time, as smaller batches would have them."""
+    rest = deque(items[0]), deque(items[1])
+    while rest[0] or rest[1]:
+        packet = min(_last_of_step(each) for each in rest if each)
+        yield _taken(rest[0], packet), _taken(rest[1], packet)
+
+
+def _last_of_step(items: deque[StreamItem]) -> int:
+    """Return the highest packet number in the first segments, or that of a gap."""
+    item = items[0]
+    if not isinstance(item, Chunk):
+        return item.packet
+    return max(item.segments.packet[item.first : min(item.first + _STEP_SEGMENTS, item.last)])
+
+
+def _taken(items: deque[StreamItem], packet: int) -> list[StreamItem]:
+    """Take items from the beginning, up to the first one that came after a packet."""
+    taken: list[StreamItem] = []
+    while items and first_packet(items[0]) <= packet:
+        item = items.popleft()
+        if isinstance(item, Chunk):
+            later = (at for at in range(item.first, item.last) if item.segments.packet[at] > packet)
+            end = next(later, item.last)
+            if end < item.last:
+                offset = item.stream_offset + sum(item.segments.length[item.first : end])
+                items.appendleft(item._replace(stream_offset=offset, first=end))
+                item = item._replace(last=end)
+        taken.append(item)
+    return taken
