@@ -22,11 +22,11 @@ ROW_GROUP = 4096
 """Rows that are compressed together. Half as many take a third more time, and twice as many do not
 fit into ``_BYTES_AT_ONCE`` where each has a hundred partitions. DuckDB's default, thirty times as
 many, takes 100 MB of memory."""
-_ROWS_AT_ONCE = 7 * ROW_GROUP
+ROWS_AT_ONCE = 7 * ROW_GROUP
 """The rows of a table that are written at once, if they are small."""
 _BYTES_AT_ONCE = 16 << 20
 """The size in bytes from which the row groups among the buffered rows of a table are written."""
-_MOST_BYTES = 3 * _BYTES_AT_ONCE
+MOST_BYTES = 3 * _BYTES_AT_ONCE
 """Maximum size of the buffered rows of a table in bytes, also if they are no row group yet."""
 _BATCHES_AT_ONCE = 32
 """Maximum number of buffered batches: even a batch of few rows takes some 50 kB, for the objects of
@@ -116,9 +116,9 @@ class _RowBuffer:
         """Add rows; return the rows that are to be written now, if any."""
         self._buffer(batch)
         is_large = self._bytes >= _BYTES_AT_ONCE or len(self._batches) >= _BATCHES_AT_ONCE
-        if self.rows >= _ROWS_AT_ONCE or (is_large and self.rows >= ROW_GROUP):
+        if self.rows >= ROWS_AT_ONCE or (is_large and self.rows >= ROW_GROUP):
             return self._take_groups()
-        if self._bytes >= _MOST_BYTES or len(self._batches) >= _BATCHES_AT_ONCE:
+        if self._bytes >= MOST_BYTES or len(self._batches) >= _BATCHES_AT_ONCE:
             return self.take_all()
         return None
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kanalyze.queries.row_buffers import ROW_GROUP, RowBuffers
+from kanalyze.queries.row_buffers import MOST_BYTES, ROW_GROUP, ROWS_AT_ONCE, RowBuffers
 
 SCHEMA = pa.schema([("number", pa.int64())])
 
@@ -28,11 +28,12 @@ def test_few_rows_are_buffered_until_they_are_taken(buffers: RowBuffers) -> None
 
 
 def test_whole_row_groups_are_written_and_the_rest_is_buffered(buffers: RowBuffers) -> None:
-    rows = buffers.add("things", batch(0, 2 * ROW_GROUP + 1))
+    assert buffers.add("things", batch(0, ROWS_AT_ONCE - 1)) is None
+    rows = buffers.add("things", batch(ROWS_AT_ONCE - 1, ROW_GROUP + 2))
     assert rows is not None
-    assert rows.num_rows == 2 * ROW_GROUP
+    assert rows.num_rows == ROWS_AT_ONCE + ROW_GROUP
     ((_, rest),) = buffers.take_all()
-    assert rest["number"].to_pylist() == [2 * ROW_GROUP]
+    assert rest["number"].to_pylist() == [ROWS_AT_ONCE + ROW_GROUP]
 
 
 def test_many_small_batches_are_written_before_a_row_group_is_full(buffers: RowBuffers) -> None:
@@ -43,14 +44,16 @@ def test_many_small_batches_are_written_before_a_row_group_is_full(buffers: RowB
     assert numbers == list(range(len(numbers)))
 
 
-def test_large_rows_are_written_before_a_row_group_is_full() -> None:
+@pytest.mark.parametrize("row_bytes", [1 << 10, 10_000, 1 << 20])
+def test_large_rows_are_written_by_row_groups_where_these_fit(row_bytes: int) -> None:
     buffers = RowBuffers()
     schema = pa.schema([("text", pa.string())])
     buffers.create("things", schema)
-    large = pa.RecordBatch.from_pydict({"text": ["x" * (1 << 20)] * 20}, schema)
-    rows = buffers.add("things", large)
-    assert rows is not None
-    assert rows.num_rows == 20
+    large = pa.RecordBatch.from_pydict({"text": ["x" * row_bytes] * 1000}, schema)
+    written = [rows for _ in range(24) if (rows := buffers.add("things", large)) is not None]
+    group_fits = ROW_GROUP * row_bytes < MOST_BYTES
+    assert written
+    assert all((rows.num_rows % ROW_GROUP == 0) == group_fits for rows in written)
 
 
 def test_requests_are_numbered_from_1_unless_they_have_ids() -> None:
