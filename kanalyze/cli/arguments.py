@@ -332,6 +332,10 @@ class HintingParser(argparse.ArgumentParser):
         self._make_usage()
         return super().format_help()
 
+    def print_help(self, file: Any = None) -> None:
+        """Write the help, like argparse; raises OSError, which argparse would not tell of."""
+        (file or sys.stdout).write(self.format_help())
+
     def _make_usage(self) -> None:
         if self.has_short_usage:
             self.usage = self.short_usage().replace("%", "%%")

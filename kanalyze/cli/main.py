@@ -86,19 +86,14 @@ def main(argv: Sequence[str], *, owns_process: bool = False) -> int:
 
     ``owns_process``: whether the process runs nothing else.
     """
-    from kanalyze.cli.arguments import parser
-    from kanalyze.cli.console import print_message
-    from kanalyze.common.compiled import is_compiled, is_pure_wanted
     from kanalyze.errors import KanalyzeError
 
     # A process may be started without these streams.
     sys.stdout = _tolerant(sys.stdout)
     sys.stderr = _tolerant(sys.stderr)
-    arguments = parser().parse_args(argv)
-    arguments.owns_process = owns_process
-    if not is_compiled() and not is_pure_wanted():
-        print_message("not compiled, so it is slow; install a wheel, or build it with a C compiler")
     try:
+        arguments = _parsed(argv)
+        arguments.owns_process = owns_process
         status = _run_command(arguments)
         sys.stdout.flush()
     except KanalyzeError as error:
@@ -125,12 +120,26 @@ def main(argv: Sequence[str], *, owns_process: bool = False) -> int:
     return status
 
 
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments; raises SystemExit of argparse, and OSError if help is not written."""
+    from kanalyze.cli.arguments import parser
+
+    try:
+        return parser().parse_args(argv)
+    finally:
+        sys.stdout.flush()
+
+
 def _run_command(arguments: argparse.Namespace) -> int:
     """Import only the command's module and run it: imports take most of a short command's time."""
     from importlib import import_module
 
+    from kanalyze.cli.console import print_message
     from kanalyze.cli.output_checks import check_outputs
+    from kanalyze.common.compiled import is_compiled, is_pure_wanted
 
+    if not is_compiled() and not is_pure_wanted():
+        print_message("not compiled, so it is slow; install a wheel, or build it with a C compiler")
     command = arguments.command
     if command == "batch":
         interruption.raise_at_signals()

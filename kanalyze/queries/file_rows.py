@@ -8,11 +8,11 @@ are null.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import KanalyzeError
-from kanalyze.queries.saved import ROWS, quoted
+from kanalyze.queries.saved import ROWS, fits, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,7 +76,7 @@ class FileInserter:
         stored = self._connection.table(f"{ROWS}.{self._table}")
         kinds = dict(zip(stored.columns, stored.types, strict=True))
         for name, kind in zip(rows.columns, rows.types, strict=True):
-            if name in kinds and not _fits(kind, kinds[name]):
+            if name in kinds and not fits(kind, kinds[name]):
                 return f"column {name} of {self._table} is {kind}, not {kinds[name]}"
         return None
 
@@ -86,11 +86,3 @@ class FileInserter:
             quoted(name) if name in known else f"NULL AS {quoted(name)}" for name in self._columns
         ]
         rows.project(", ".join(names)).insert_into(f"{ROWS}.{self._table}")
-
-
-def _fits(kind: Any, stored: Any) -> bool:
-    """Return true if values of a type are those of another, some fields of structs perhaps null."""
-    if kind == stored or kind.id != stored.id or kind.id not in {"list", "struct"}:
-        return bool(kind == stored)
-    fields = dict(stored.children)
-    return all(_fits(each, fields[name]) for name, each in kind.children if name in fields)

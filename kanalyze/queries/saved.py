@@ -35,6 +35,7 @@ __all__ = [
     "SavedFileError",
     "attach_saved",
     "duckdb_errors",
+    "fits",
     "header_lines",
     "quoted",
     "shown_columns",
@@ -42,8 +43,8 @@ __all__ = [
 ]
 
 LAYOUT = 1
-"""Version of the file's layout. Later versions cannot be read; columns missing in older files are
-null."""
+"""Version of the file's layout. Later versions cannot be read; columns and fields
+missing in older files are null."""
 ROWS = "stored"
 """The schema of the tables that hold rows."""
 REQUEST_ID = ID_COLUMN.name
@@ -152,22 +153,37 @@ class _Attached:
         for column, kind in zip(columns, kinds, strict=True):
             name = quoted(column.name)
             stored = self._columns.get((table, column.name))
-            if stored is None and column.nullable:
+            if stored is None:
+                self._check_nullable(column, table, column.name)
                 expressions.append(f"CAST(NULL AS {kind}) AS {name}")
-            elif stored is None:
-                raise SavedFileError(
-                    f"{self._path}: has no column {column.name} of {table}: "
-                    "save the captures again with this kanalyze"
-                )
-            elif stored == (_before(stored[0], kind), False):
-                expressions.append(f"CAST({name} AS {kind}) AS {name}")
             elif stored != (kind, False):
-                raise SavedFileError(f"{self._path}: column {column.name} of {table} is invalid")
+                self._check_fields(column, table, kind, *stored)
+                expressions.append(f"CAST({name} AS {kind}) AS {name}")
             elif column.name in shift:
                 expressions.append(f"{name} + {shift[column.name]} AS {name}")
             else:
                 expressions.append(name)
         return f"SELECT {', '.join(expressions)} FROM {self.name}.{ROWS}.{table}"
+
+    def _check_nullable(self, column: Column, table: str, shown: str) -> None:
+        """Raise SavedFileError if what the file lacks, a column or a field, is never null."""
+        if not column.nullable:
+            raise SavedFileError(
+                f"{self._path}: has no column {shown} of {table}: "
+                "save the captures again with this kanalyze"
+            )
+
+    def _check_fields(
+        self, column: Column, table: str, kind: str, stored: str, is_computed: bool
+    ) -> None:
+        """Raise SavedFileError unless a column differs from ours only in which fields it has."""
+        found, expected = map(self._connection.type, (stored, kind))
+        if is_computed or not fits(found, expected):
+            raise SavedFileError(f"{self._path}: column {column.name} of {table} is invalid")
+        names = dict(found.child.children)
+        for field in column.fields:
+            if field.name not in names:
+                self._check_nullable(field, table, f"{column.name}.{field.name}")
 
     def last(self, column: str) -> int:
         """Return the largest number in a column, over all tables; 0 if there is none."""
@@ -252,10 +268,15 @@ def _types_of(connection: duckdb.DuckDBPyConnection, columns: Sequence[Column]) 
     return tuple(types)
 
 
-def _before(stored: str, kind: str) -> str | None:
-    """Return the stored type if it is a list of structs that got more fields since; else None."""
-    has_more = stored.endswith(")[]") and kind.startswith(stored.removesuffix(")[]") + ", ")
-    return stored if has_more else None
+def fits(kind: Any, stored: Any) -> bool:
+    """Return true if values of a type are those of another, some fields of structs perhaps null.
+
+    Both are types of DuckDB. It is so for files of a kanalyze that had fewer fields, or others.
+    """
+    if kind == stored or kind.id != stored.id or kind.id not in {"list", "struct"}:
+        return bool(kind == stored)
+    fields = dict(stored.children)
+    return all(fits(each, fields[name]) for name, each in kind.children if name in fields)
 
 
 def _type_of(column: Column) -> str:

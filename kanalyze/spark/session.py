@@ -29,7 +29,7 @@ _INSTALL_JAVA: Final = (
     "(Debian: apt install openjdk-17-jre-headless or openjdk-21-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21)"
 )
-_INSTALL_PACKAGES: Final = "pip install kanalyze[spark]"
+_INSTALL_PACKAGES: Final = "pip install 'kanalyze[spark]'"
 _LONGEST_WAIT_S: Final = 30
 _MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 _LOOPBACK: Final = "127.0.0.1"

@@ -642,6 +642,16 @@ def assert_growing_archive_matches_one_run(
     assert "the archive was finished before 1 capture came; --replace starts over" in result.err
 
 
+def test_sums_that_are_gone_are_made_again(run, archive, tmp_path):
+    """The report is that of the rows of all runs, not of the last one."""
+    (sums,) = archive.state.rglob("sums.zip")
+    sums.unlink()
+    assert run_with_more(run, archive, "--finish").status == 0
+    captures = [*archive.folder.iterdir(), archive.files[1]]
+    assert report(archive.out) == Expected(tmp_path, captures).report
+    assert list(archive.state.rglob("sums.zip"))
+
+
 class Waits:
     """Stands for the time between runs: does something in each, and ends the run in the last."""
 

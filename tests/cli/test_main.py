@@ -96,6 +96,15 @@ def test_a_full_disk_for_standard_output_is_reported_in_one_line(command):
     assert done.returncode == 2
 
 
+@pytest.mark.parametrize("words", ["--version", "--help", "requests --help"])
+def test_a_full_disk_for_help_is_reported_too(words):
+    """Also for one that fits the buffer of the stream, and for one that does not."""
+    command = ["sh", "-c", f'"$0" -m kanalyze {words} > /dev/full', sys.executable]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
+    assert done.stderr == b"kanalyze: standard output: No space left on device\n"
+    assert done.returncode == 2
+
+
 def test_closed_standard_streams_are_no_error():
     assert shell('"$0" -c "$1" report x >&- 2>&-', batches=1).returncode == 0
 

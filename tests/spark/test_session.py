@@ -132,8 +132,8 @@ class TestJava:
 @pytest.mark.parametrize(
     ("package", "text"),
     [
-        ("pyspark", "Spark is not installed: pip install kanalyze[spark]"),
-        ("pandas", "PySpark needs pandas, which is not installed: pip install kanalyze[spark]"),
+        ("pyspark", "Spark is not installed: pip install 'kanalyze[spark]'"),
+        ("pandas", "PySpark needs pandas, which is not installed: pip install 'kanalyze[spark]'"),
     ],
 )
 def test_a_missing_package_is_an_error(
