@@ -223,12 +223,14 @@ def _go_on_without(error: Exception) -> None:
     print(f"kanalyze: not compiled, it will run slowly: {error}", file=sys.stderr)
 
 
-setup(
-    ext_modules=[] if PURE else extensions(),
-    cmdclass={"build_ext": BuildAllOrNothing, "install_data": InstallShellFiles},
-    # The files are made where they are installed; without an entry there would be no such step.
-    data_files=[("share", [])],
-    long_description=package_page((ROOT / "README.md").read_text(encoding="utf-8")),
-    long_description_content_type="text/markdown",
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
-)
+# Where Cython's processes are not forks (Python 3.14, macOS), each of them imports this file.
+if __name__ == "__main__":
+    setup(
+        ext_modules=[] if PURE else extensions(),
+        cmdclass={"build_ext": BuildAllOrNothing, "install_data": InstallShellFiles},
+        # The files are made where they are installed; without an entry there would be no such step.
+        data_files=[("share", [])],
+        long_description=package_page((ROOT / "README.md").read_text(encoding="utf-8")),
+        long_description_content_type="text/markdown",
+        options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
+    )

@@ -199,7 +199,7 @@ class Refused(Exception):
 
 
 def loaded_setup(
-    monkeypatch: pytest.MonkeyPatch, cythonize: Callable[..., Any]
+    monkeypatch: pytest.MonkeyPatch, cythonize: Callable[..., Any], run_name: str = "__main__"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run setup.py with a fake Cython; return its names and its arguments to setuptools."""
     modules = {name: ModuleType(name) for name in ("Cython.Build", "Cython.Compiler.Errors")}
@@ -211,7 +211,7 @@ def loaded_setup(
         monkeypatch.setitem(sys.modules, name, module)
     arguments: dict[str, Any] = {}
     monkeypatch.setattr(setuptools, "setup", lambda **named: arguments.update(named))
-    return runpy.run_path(str(ROOT / "setup.py")), arguments
+    return runpy.run_path(str(ROOT / "setup.py"), run_name=run_name), arguments
 
 
 def as_cythonize_does(given: list[setuptools.Extension], **_named: object) -> Any:
@@ -283,6 +283,13 @@ def test_modules_are_optional_unless_required(
 def test_nothing_is_compiled_with_kanalyze_pure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KANALYZE_PURE", "1")
     assert loaded_setup(monkeypatch, refuse)[1]["ext_modules"] == []
+
+
+def test_a_process_of_cython_that_imports_setup_py_compiles_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As multiprocessing does where it does not fork.
+    assert loaded_setup(monkeypatch, refuse, run_name="__mp_main__")[1] == {}
 
 
 def test_modules_that_cython_refuses_stay_uncompiled(

@@ -392,7 +392,9 @@ class HintingParser(argparse.ArgumentParser):
             for action in self._actions
             if not action.option_strings or (action.required and action.nargs != 0)
         ]
-        formatter = self._get_formatter()
+        # Colours, which Python 3.14 has, would keep the name of the program from being removed.
+        plain = {"color": False} if sys.version_info >= (3, 14) else {}
+        formatter = HelpFormatter(self.prog, **plain)
         formatter.add_usage(None, actions, [], prefix="")
         required = " ".join(formatter.format_help().split()).removeprefix(self.prog).strip()
         return f"{self.prog} [OPTIONS] {required}".strip()

@@ -65,6 +65,7 @@ class Collector:
                     self._read(answer.read(_MAX_ANSWER))
                     return
             except HTTPError as error:
+                error.close()  # it is the answer too
                 if error.code not in _RETRIED or wait_s is None:
                     text = f"{error.code} {error.reason}"
                     raise KanalyzeError(f"cannot send to {url}: {text}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kanalyze.cli.arguments import LazyCommand, parser
@@ -111,6 +113,14 @@ def test_the_usage_before_an_error_is_one_line(argv, usage, capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first == f"usage: {usage}"
     assert "error: " in second
+
+
+def test_with_colours_the_usage_says_the_same(monkeypatch):
+    """Python 3.14 and later have colours."""
+    plain = {name: command.parser.format_usage() for name, command in COMMANDS.items()}
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for name, command in COMMANDS.items():
+        assert re.sub(r"\x1b\[[0-9;]*m", "", command.parser.format_usage()) == plain[name]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
