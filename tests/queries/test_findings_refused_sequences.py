@@ -94,6 +94,45 @@ def test_what_was_accepted_when_it_was_sent_again_is_said(tmp_path: Path) -> Non
     assert finding.what == HEAD.format(5) + text
 
 
+@pytest.mark.parametrize(
+    ("epoch", "base", "records", "each", "count"),
+    [
+        (EPOCH + 1, 0, 4, 50, 1),
+        # Not the first of the new epoch, fewer records, and records of other sizes.
+        (EPOCH + 1, 3, 4, 50, 0),
+        (EPOCH + 1, 0, 2, 50, 0),
+        (EPOCH + 1, 0, 4, 49, 0),
+        (EPOCH, 8, 4, 49, 0),
+    ],
+)
+def test_a_batch_is_the_same_with_the_first_number_of_another_epoch(
+    epoch: int, base: int, records: int, each: int, count: int, tmp_path: Path
+) -> None:
+    timeline = Timeline()
+    shop = refused(timeline, 1, UNKNOWN_PRODUCER)
+    shop.sends(4, records, each=each, sequence=(ID, epoch, base)).gets(4.01, 18)
+    [finding] = found(timeline, tmp_path)
+    assert finding.what == HEAD.format(4) + f"{count} accepted when sent again; {FORGOTTEN}"
+
+
+def test_what_is_acknowledged_again_does_not_move_the_next_number_back(tmp_path: Path) -> None:
+    timeline = Timeline()
+    shop = refused(timeline, 1, OUT_OF_ORDER, base=20)
+    shop.sends(4, 3, sequence=(ID, EPOCH, 0)).gets(4.01, 10)
+    shop.sends(5, 4, sequence=(ID, EPOCH, 15)).gets(5.01, -1, OUT_OF_ORDER)
+    [finding] = found(timeline, tmp_path)
+    # 7 records and not 12: what is said of an example is of one batch.
+    text = "; before 2, records are missing, such as 7 from sequence 8 on"
+    assert finding.what == "2 of 5" + HEAD.format(5)[len("1 of 5") :] + NONE + text
+
+
+def test_a_broker_that_knows_the_producer_has_lost_what_it_acknowledged(tmp_path: Path) -> None:
+    timeline = Timeline()
+    refused(timeline, 1, OUT_OF_ORDER)
+    [finding] = found(timeline, tmp_path)
+    assert finding.what == HEAD.format(3) + f"{NONE}; {FORGOTTEN}, or lost what it acknowledged"
+
+
 def test_after_the_last_sequence_number_comes_0(tmp_path: Path) -> None:
     timeline = Timeline()
     shop = Producer(timeline, "shop").sends(1, 3, sequence=(ID, EPOCH, 2**31 - 2)).gets(1.01, 10)

@@ -26,6 +26,8 @@ WITH produced AS (
         partitions.base_sequence,
         -- Where the next batch has to begin; after 2^31 - 1 comes 0.
         (partitions.base_sequence + partitions.record_count) % 2147483648 AS next_sequence,
+        partitions.record_count,
+        partitions.record_bytes,
         partitions.error_code,
         partitions.request_start_ns
     FROM partitions
@@ -39,14 +41,22 @@ refused AS (
             WHEN 45 THEN 'OUT_OF_ORDER_SEQUENCE_NUMBER'
             WHEN 46 THEN 'DUPLICATE_SEQUENCE_NUMBER'
             ELSE 'UNKNOWN_PRODUCER_ID'
-        END AS error_name
+        END AS error_name,
+        -- With another epoch a producer numbers from 0 what it has not got acknowledged.
+        base_sequence
+        - min(base_sequence) OVER (PARTITION BY topic, "partition", producer_id, producer_epoch) AS sequence_anew
     FROM produced
     WHERE error_code IN (45, 46, 59)
 ),
+-- What is sent again although it was accepted is acknowledged again, and moves nothing on.
 accepted AS (
     SELECT *
     FROM produced
     WHERE error_code = 0 AND producer_id IS NOT NULL AND next_sequence IS NOT NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY topic, "partition", producer_id, producer_epoch, base_sequence
+        ORDER BY request_start_ns
+    ) = 1
 ),
 -- The last acknowledged batch of the producer before a refused one.
 after AS (
@@ -61,19 +71,22 @@ after AS (
         AND refused.producer_epoch = accepted.producer_epoch
         AND refused.request_start_ns > accepted.request_start_ns
 ),
--- Refused batches that the broker took when they were sent again.
+-- Refused batches that the broker took when they were sent again, perhaps with another epoch.
 taken AS (
     SELECT DISTINCT
         refused.request_id,
         refused.topic,
         refused."partition"
     FROM refused
+    CROSS JOIN (VALUES (FALSE), (TRUE)) AS epochs (is_anew)
     JOIN accepted
         ON refused.topic = accepted.topic
         AND refused."partition" = accepted."partition"
         AND refused.producer_id = accepted.producer_id
-        AND refused.producer_epoch = accepted.producer_epoch
-        AND refused.base_sequence = accepted.base_sequence
+        AND (refused.producer_epoch <> accepted.producer_epoch) = is_anew
+        AND CASE WHEN is_anew THEN refused.sequence_anew ELSE refused.base_sequence END = accepted.base_sequence
+        AND refused.record_count = accepted.record_count
+        AND refused.record_bytes = accepted.record_bytes
         AND refused.request_start_ns < accepted.request_start_ns
 ),
 judged AS (
@@ -81,6 +94,7 @@ judged AS (
         after.*,
         taken.request_id IS NOT NULL AS is_taken,
         base_sequence > expected AS has_hole,
+        CASE WHEN has_hole THEN struct_pack(since := expected, records := base_sequence - expected) END AS hole,
         base_sequence < expected AS has_overlap,
         base_sequence = expected AS is_next
     FROM after
@@ -109,7 +123,13 @@ SELECT
         number_text(count(DISTINCT judged."partition"), 'partition'), ' such as ', min(judged."partition"),
         CASE
             WHEN count(DISTINCT judged.producer_id) = 1
-                THEN concat(', of producer ', min(judged.producer_id), ' epoch ', min(judged.producer_epoch))
+                THEN concat(
+                    ', of producer ', min(judged.producer_id), ' epoch ', min(judged.producer_epoch),
+                    CASE
+                        WHEN min(judged.producer_epoch) < max(judged.producer_epoch)
+                            THEN concat(' to ', max(judged.producer_epoch))
+                    END
+                )
             ELSE concat(', of ', count(DISTINCT judged.producer_id), ' producer ids')
         END,
         CASE
@@ -125,8 +145,7 @@ SELECT
             WHEN count(*) FILTER (WHERE has_hole) > 0
                 THEN concat(
                     '; before ', count(*) FILTER (WHERE has_hole), ', records are missing, such as ',
-                    min(base_sequence - expected) FILTER (WHERE has_hole), ' from sequence ',
-                    min(expected) FILTER (WHERE has_hole), ' on'
+                    min(hole).records, ' from sequence ', min(hole).since, ' on'
                 )
         END,
         CASE
@@ -142,7 +161,11 @@ SELECT
                 THEN concat(
                     '; ', count(*) FILTER (WHERE is_next),
                     CASE WHEN count(*) FILTER (WHERE is_next) = 1 THEN ' follows' ELSE ' follow' END,
-                    ' the last acknowledged batch: the broker had forgotten the producer'
+                    ' the last acknowledged batch: the broker had forgotten the producer',
+                    -- From Kafka 1.0 on, UNKNOWN_PRODUCER_ID says that.
+                    CASE judged.error_name
+                        WHEN 'OUT_OF_ORDER_SEQUENCE_NUMBER' THEN ', or lost what it acknowledged'
+                    END
                 )
         END
     ) AS what,
