@@ -6,9 +6,9 @@
 -- UNKNOWN_PRODUCER_ID: the broker knows nothing of that producer any more.
 --
 -- severity: 64
--- sure: certain: the broker's response says so. What was acknowledged before and afterwards is only what this capture has; a producer with several requests in flight sends batches behind a failed one again by itself, in order, and then nothing is lost.
+-- sure: certain: the broker's response says so. What was acknowledged before and afterwards is only what this capture has; a producer with several requests in flight sends batches behind a failed one again by itself, in order: those that were accepted then are left out.
 -- why: A producer gives up such a batch, or begins anew with another epoch: records may be lost, and a transaction is aborted. Records that are sent again with another epoch may be written twice.
--- repair: If all were accepted later: nothing, but see why the batch before them failed. If batches before were never accepted: their delivery.timeout.ms was over, or the application went on after an error; raise that timeout above the longest outage of a broker, and end the producer after such an error. If the broker forgot the producer: raise producer.id.expiration.ms and the retention of the topic, and see whether an unclean leader was elected or records were deleted. If batches overlap: the client batches records anew before it sends them again, which is a bug; upgrade it.
+-- repair: If batches before were never accepted: their delivery.timeout.ms was over, or the application went on after an error; raise that timeout above the longest outage of a broker, and end the producer after such an error. If the broker forgot the producer: raise producer.id.expiration.ms and the retention of the topic, and see whether an unclean leader was elected or records were deleted. If batches overlap: the client batches records anew before it sends them again, which is a bug; upgrade it.
 -- caused by broker_away
 -- caused by broker_stood_still
 -- only if errors: bool_or(error_code IN (45, 46, 59))
@@ -73,10 +73,11 @@ after AS (
 ),
 -- Refused batches that the broker took when they were sent again, perhaps with another epoch.
 taken AS (
-    SELECT DISTINCT
+    SELECT
         refused.request_id,
         refused.topic,
-        refused."partition"
+        refused."partition",
+        bool_and(is_anew) AS is_anew
     FROM refused
     CROSS JOIN (VALUES (FALSE), (TRUE)) AS epochs (is_anew)
     JOIN accepted
@@ -88,6 +89,7 @@ taken AS (
         AND refused.record_count = accepted.record_count
         AND refused.record_bytes = accepted.record_bytes
         AND refused.request_start_ns < accepted.request_start_ns
+    GROUP BY refused.request_id, refused.topic, refused."partition"
 ),
 judged AS (
     SELECT
@@ -102,6 +104,9 @@ judged AS (
         ON after.request_id = taken.request_id
         AND after.topic IS NOT DISTINCT FROM taken.topic
         AND after."partition" IS NOT DISTINCT FROM taken."partition"
+    -- In order and with the same epoch, nothing is lost: with several requests in flight, each that is
+    -- put off (CONCURRENT_TRANSACTIONS) has those behind it refused.
+    WHERE taken.is_anew IS DISTINCT FROM FALSE
 ),
 sent AS (
     SELECT
@@ -139,7 +144,7 @@ SELECT
         '; ',
         CASE
             WHEN judged.error_name = 'DUPLICATE_SEQUENCE_NUMBER' THEN 'their records are in the log already'
-            ELSE concat(count(*) FILTER (WHERE is_taken), ' accepted when sent again')
+            ELSE concat(count(*) FILTER (WHERE is_taken), ' accepted when sent again with another epoch')
         END,
         CASE
             WHEN count(*) FILTER (WHERE has_hole) > 0
