@@ -167,6 +167,8 @@ CROSS JOIN of_all
 WHERE
     slow >= $least_messages
     AND seconds >= $least_seconds
+    -- What lets small messages pass at once is the link, which all ways share.
+    AND (narrow_ways = ways OR slow >= $least_share * meanwhile)
     AND slowest <= $most_spread * quick
     AND as_delayed <= $most_as_delayed * slow
     AND (
