@@ -8,7 +8,8 @@ A line ``caused by NAME: CONCERNS`` in the comment of a query says that a findin
 ``NAME`` explains one of this kind if it began before, or was there for most of its time, and if
 both have the same concerns (none: the time is enough; ``machine`` is the address of the broker,
 whatever the port, or else of the client). With ``if CONCERN = VALUE`` behind it, that is so for
-findings of this kind with such a concern. A finding has one cause, the most severe.
+findings of this kind with such a concern; ``caused by NAME of CONCERN`` is so for causes that
+concern nothing else. A finding has one cause, the most severe.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
     from kanalyze.queries.finding import Finding
 
-_RULE = re.compile(r"^caused by (\w+)(?:: ([a-z_ ]+?))?(?: if (\w+) = (\w+))?$", re.MULTILINE)
+_RULE = re.compile(
+    r"^caused by (\w+)(?: of (\w+))?(?:: ([a-z_ ]+?))?(?: if (\w+) = (\w+))?$", re.MULTILINE
+)
 _BEFORE_NS = 5_000_000_000
 """A cause may be seen this long after its first effect: clients notice at different times."""
 _AFTER_NS = 60_000_000_000
@@ -40,13 +43,15 @@ class CauseRule(NamedTuple):
     """The concerns that both have, and that are equal."""
     only: tuple[str, str] | None
     """A concern of the effect, and its value; None if there is no such condition."""
+    of: str = ""
+    """All that the cause concerns; empty if that does not matter."""
 
 
 def cause_rules(description: str) -> tuple[CauseRule, ...]:
     """Return the rules in the comment of a query."""
     return tuple(
-        CauseRule(name, tuple(same.split()), (concern, value) if concern else None)
-        for name, same, concern, value in _RULE.findall(description)
+        CauseRule(name, tuple(same.split()), (concern, value) if concern else None, of)
+        for name, of, same, concern, value in _RULE.findall(description)
     )
 
 
@@ -109,6 +114,8 @@ def _explains(cause: Finding, effect: Finding, rule: CauseRule) -> bool:
     if began_ns is None or ended_ns is None or effect_ns is None:
         return False
     if rule.only is not None and _concern(effect, rule.only[0]) != rule.only[1]:
+        return False
+    if rule.of and set(cause.concerns) != {rule.of}:
         return False
     is_in_time = began_ns - _BEFORE_NS <= effect_ns <= ended_ns + _AFTER_NS
     # One request that was slow by chance may come long before the others.

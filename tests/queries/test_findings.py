@@ -560,6 +560,13 @@ def test_a_share_of_zero_bytes_is_no_finding(kind: str) -> None:
     assert findings(*FAULTS[kind][0](), only=[kind], **none)
 
 
+@pytest.mark.parametrize(("size", "count"), [(49_999, 0), (50_000, 1)])
+def test_a_client_that_sends_for_a_moment_is_hot_if_that_is_much(size: int, count: int) -> None:
+    sizes = [("hot", size), *((f"cool-{n}", 100) for n in range(6))]
+    rows = [request(client_id=name, request_bytes=each, response_bytes=0) for name, each in sizes]
+    assert len(findings(rows, only=["hot_client"])) == count
+
+
 def test_one_long_round_is_a_finding() -> None:
     lines = [event("join", 0, "a", 1), event("sync", 9.999, "a", 1)]
     assert (

@@ -40,6 +40,8 @@ class Sender(NamedTuple):
     is_broker: bool = False
     from_number: int = 0
     """The messages before are sent at once."""
+    burst: int = 0
+    """How many bytes of each message pass at once."""
 
 
 def sending(*senders: Sender) -> Timeline:
@@ -72,7 +74,7 @@ def _send(
     """Send a message segment by segment; return when the last was sent."""
     is_slow = number >= sender.from_number and (side == TO_CLIENT) == sender.is_broker
     for place in range(0, len(message), SEGMENT_BYTES):
-        if is_slow and place:
+        if is_slow and place > sender.burst:
             at_s += SEGMENT_BYTES / 1000 / sender.kb_per_s
             at_s += sender.first_wait_s if place == SEGMENT_BYTES else 0
         timeline.at(at_s)
@@ -118,6 +120,12 @@ QUICK = Sender("10.0.1.2")
             ),
             "45 of 45 responses of 1000 B or more took ",
             {"broker": "10.0.0.2:9092"},
+        ),
+        (
+            # Two of three pass at once.
+            sending(QUICK, Sender("10.0.1.3", kb_per_s=80, burst=9200, messages=40)),
+            "13 of 37 requests of 1000 B or more took ",
+            {"client_id": "test", "client_ip": "10.0.1.3"},
         ),
         (
             # Nobody else sends as much.

@@ -37,7 +37,8 @@ def found(timeline: Timeline, folder: Path) -> list[Finding]:
 
 
 HEAD = "1 of {} batches refused, in 1 partition such as 0, of producer 70000000001 epoch 2; "
-NONE = "0 accepted when sent again"
+AGAIN = "{} accepted when sent again with another epoch"
+NONE = AGAIN.format(0)
 FORGOTTEN = "1 follows the last acknowledged batch: the broker had forgotten the producer"
 
 
@@ -83,15 +84,52 @@ def test_a_refused_batch_is_held_against_the_last_acknowledged_one(
     assert finding.first_time_ns == finding.last_time_ns
 
 
-def test_what_was_accepted_when_it_was_sent_again_is_said(tmp_path: Path) -> None:
+def test_what_was_accepted_when_it_was_sent_again_in_order_is_none(tmp_path: Path) -> None:
     timeline = Timeline()
     shop = refused(timeline, 1, OUT_OF_ORDER, base=10)
     # The batch before comes again, then this one.
     shop.sends(4, 2, sequence=(ID, EPOCH, 8)).gets(4.01, 18)
     shop.sends(5, 4, sequence=(ID, EPOCH, 10)).gets(5.01, 20)
+    assert found(timeline, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("epoch", "base", "records", "each", "count"),
+    [
+        (EPOCH + 1, 0, 4, 50, 1),
+        # Not the first of the new epoch, fewer records, and records of other sizes.
+        (EPOCH + 1, 3, 4, 50, 0),
+        (EPOCH + 1, 0, 2, 50, 0),
+        (EPOCH + 1, 0, 4, 49, 0),
+        (EPOCH, 8, 4, 49, 0),
+    ],
+)
+def test_a_batch_is_the_same_with_the_first_number_of_another_epoch(
+    epoch: int, base: int, records: int, each: int, count: int, tmp_path: Path
+) -> None:
+    timeline = Timeline()
+    shop = refused(timeline, 1, UNKNOWN_PRODUCER)
+    shop.sends(4, records, each=each, sequence=(ID, epoch, base)).gets(4.01, 18)
     [finding] = found(timeline, tmp_path)
-    text = "1 accepted when sent again; before 1, records are missing, such as 2 from sequence 8 on"
-    assert finding.what == HEAD.format(5) + text
+    assert finding.what == HEAD.format(4) + f"{AGAIN.format(count)}; {FORGOTTEN}"
+
+
+def test_what_is_acknowledged_again_does_not_move_the_next_number_back(tmp_path: Path) -> None:
+    timeline = Timeline()
+    shop = refused(timeline, 1, OUT_OF_ORDER, base=20)
+    shop.sends(4, 3, sequence=(ID, EPOCH, 0)).gets(4.01, 10)
+    shop.sends(5, 4, sequence=(ID, EPOCH, 15)).gets(5.01, -1, OUT_OF_ORDER)
+    [finding] = found(timeline, tmp_path)
+    # 7 records and not 12: what is said of an example is of one batch.
+    text = "; before 2, records are missing, such as 7 from sequence 8 on"
+    assert finding.what == "2 of 5" + HEAD.format(5)[len("1 of 5") :] + NONE + text
+
+
+def test_a_broker_that_knows_the_producer_has_lost_what_it_acknowledged(tmp_path: Path) -> None:
+    timeline = Timeline()
+    refused(timeline, 1, OUT_OF_ORDER)
+    [finding] = found(timeline, tmp_path)
+    assert finding.what == HEAD.format(3) + f"{NONE}; {FORGOTTEN}, or lost what it acknowledged"
 
 
 def test_after_the_last_sequence_number_comes_0(tmp_path: Path) -> None:

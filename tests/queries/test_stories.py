@@ -133,10 +133,13 @@ def test_causes_are_kinds_and_concerns_that_exist() -> None:
     assert {rule.name for rule in rules} <= names
     assert {name for rule in rules for name in rule.same} <= concerns
     assert len(rules) == sum(kind.query.description.count("\ncaused by ") for kind in KINDS)
-    assert cause_rules("x\ncaused by a: b c\ncaused by d\ncaused by e: f if g = H\n") == (
+    assert cause_rules(
+        "x\ncaused by a: b c\ncaused by d\ncaused by e: f if g = H\ncaused by i of j\n"
+    ) == (
         CauseRule("a", ("b", "c"), None),
         CauseRule("d", (), None),
         CauseRule("e", ("f",), ("g", "H")),
+        CauseRule("i", (), None, "j"),
     )
 
 
@@ -181,3 +184,17 @@ def test_what_was_there_for_long_before_its_cause_is_a_story_of_its_own() -> Non
     slow = found("slow_broker", 100, 160, broker="b:9096")
     narrow = found("narrow_link", 150, 161, broker="b:9092")
     assert story(slow, narrow) == [("slow_broker", None), ("narrow_link", None)]
+
+
+def test_a_broker_that_sends_slowly_is_a_slow_follower_of_all_others() -> None:
+    for concerns, api_name, cause in (
+        ({"broker": "b:9092"}, "Produce", 1),
+        ({"broker": "b:9092"}, "OffsetFetch", None),
+        # Of one way, or a client's.
+        ({"broker": "b:9092", "client_ip": "c"}, "Produce", None),
+        ({"client_ip": "c"}, "Produce", None),
+    ):
+        narrow = found("narrow_link", 100, 140, **concerns)
+        slowed = found("broker_slowed", 101, 130, broker="a:9092", api_name=api_name)
+        causes = dict(story(slowed, narrow))
+        assert causes == {"narrow_link": None, "broker_slowed": cause}, (concerns, api_name)

@@ -250,11 +250,38 @@ def close_at_once(job: Job) -> None:
 
 
 def _serve(job: Job, answer: Callable[[socket.socket], object]) -> None:
+    def serve(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            answer(connection)
+
     with socket.create_server((job["host"], int(job["port"]))) as server:
         while True:
-            connection, _ = server.accept()
-            with connection, contextlib.suppress(OSError):
-                answer(connection)
+            threading.Thread(target=serve, args=server.accept()[:1], daemon=True).start()
+
+
+def lose(job: Job) -> None:
+    """A proxy before a broker, which loses each so many-th Produce request."""
+    produced = itertools.count(1)
+
+    def bring_back(broker: socket.socket, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while answers := broker.recv(65536):
+                client.sendall(answers)
+            client.shutdown(socket.SHUT_RDWR)
+
+    def forward(client: socket.socket) -> None:
+        with (
+            socket.create_connection(tuple(job["to"])) as broker,
+            client.makefile("rb") as requests,
+        ):
+            threading.Thread(target=bring_back, args=(broker, client), daemon=True).start()
+            while size := requests.read(4):
+                request = requests.read(int.from_bytes(size))
+                if request[:2] != bytes(2) or next(produced) % int(job["every"]):
+                    broker.sendall(size + request)
+            broker.shutdown(socket.SHUT_RDWR)
+
+    _serve(job, forward)
 
 
 def answer_tls(job: Job) -> None:
@@ -286,11 +313,40 @@ def corrupt(job: Job) -> None:
     inside = bytes(2) + bytes(4) + 2 * time.time_ns().to_bytes(8) + b"\xff" * 14
     inside += (1).to_bytes(4) + records
     batch = b"\xff\xff\xff\xff\x02" + b"\x2b\xad\xba\xad" + inside
-    body = (
-        b"\xff\xff" + (1).to_bytes(2) + (5000).to_bytes(4) + (1).to_bytes(4) + _text(job["topic"])
-    )
-    body += (1).to_bytes(4) + bytes(4) + _sized(bytes(8) + _sized(batch))
-    _say(job, lambda number: [_request(job, number, (0, 7), body)])
+    _say(job, lambda number: [_produce(job, number, bytes(8) + _sized(batch))])
+
+
+def skip(job: Job) -> None:
+    """A client made by hand that leaves sequence numbers out before each so many-th batch."""
+    host, port = job["bootstrap"].split(",")[0].split(":")
+    end = time.monotonic() + _seconds(job)
+    with socket.create_connection((host, int(port)), 5) as connection:
+        error = -1
+        while error:  # a new cluster has no block of producer ids yet
+            time.sleep(0.2)
+            connection.sendall(_request(job, 0, (22, 0), b"\xff\xff" + (60_000).to_bytes(4)))
+            # After size, correlation id and throttle time.
+            error, producer_id, epoch = struct.unpack_from(">hqh", connection.recv(4096), 12)
+        sequence = 0
+        for number in itertools.count(1):
+            if time.monotonic() > end:
+                return
+            is_wrong = number % int(job["every"]) == 0
+            first = sequence + (int(job["hole"]) if is_wrong else 0)
+            batch = DefaultRecordBatchBuilder(2, 0, False, producer_id, epoch, first, 1 << 20)
+            for offset in range(number % 3 + 1):
+                batch.append(offset, None, None, b"by hand" * number, [])
+                sequence += not is_wrong
+            connection.sendall(_produce(job, number, bytes(batch.build())))
+            connection.recv(4096)
+            time.sleep(0.2)
+
+
+def _produce(job: Job, number: int, batches: bytes) -> bytes:
+    """Produce v7 to partition 0, acks=1."""
+    body = b"\xff\xff" + (1).to_bytes(2) + (5000).to_bytes(4)
+    body += (1).to_bytes(4) + _text(job["topic"]) + (1).to_bytes(4) + bytes(4) + _sized(batches)
+    return _request(job, number, (0, 7), body)
 
 
 def corrupt_python(job: Job) -> None:
@@ -345,7 +401,9 @@ OPERATIONS: dict[str, Callable[[Job], None]] = {
         close_at_once,
         answer_tls,
         fetch_old,
+        lose,
         corrupt,
+        skip,
         corrupt_python,
         speak_kerberos,
         background,

@@ -518,6 +518,36 @@ def _bad_memory(stage: Stage) -> None:
         stage.finish(child)
 
 
+def _skipped(stage: Stage) -> None:
+    _producer(stage, "orderly", "counted", 40, 10)
+    time.sleep(6)
+    with stage.fault():
+        told = {"every": stage.number(10, 4, 16), "hole": stage.number(5, 1, 900)}
+        worker = stage.worker(
+            "skip", client_id="absent-minded", topic="counted", seconds=20, **told
+        )
+        stage.finish(worker)
+
+
+def _lost_batches(stage: Stage) -> None:
+    _producer(stage, "direct", "numbered", 45, 10)
+    proxy = {"host": "127.0.0.1", "port": OUTSIDE, "to": (stage.trio.stands[0].machine.ip, OUTSIDE)}
+    stage.worker("lose", client_id="-", every=stage.number(50, 30, 70), **proxy)
+    time.sleep(6)
+    config = {"enable.idempotence": True, "linger.ms": 0, "request.timeout.ms": 2000}
+    with stage.fault():
+        child = stage.worker(
+            "produce",
+            client_id="unlucky",
+            topic="numbered",
+            bootstrap=f"127.0.0.1:{OUTSIDE}",
+            seconds=25,
+            per_s=stage.number(25, 20, 40),
+            config=config,
+        )
+        stage.finish(child)
+
+
 def _late_follower(stage: Stage) -> None:
     """The follower stands still for longer than the producer waits for an answer."""
     config: dict[str, Any] = {
@@ -893,6 +923,21 @@ FAULTS = (
         _bad_memory,
         _topic("bits", 1),
         _is("wrong_crc", client_id="forgetful"),
+    ),
+    Trial(
+        "skipped",
+        "an idempotent producer leaves sequence numbers out",
+        _skipped,
+        _replicas("counted", "1:2"),
+        _is("refused_sequences", client_id="absent-minded", topic="counted"),
+    ),
+    Trial(
+        "lost-batches",
+        "a proxy loses a batch of an idempotent producer with others behind it",
+        _lost_batches,
+        _replicas("numbered", "1:2"),
+        # librdkafka gives up at once when the first of them is refused.
+        _is("refused_sequences", timed=False, client_id="unlucky", topic="numbered"),
     ),
     Trial(
         "late-follower",

@@ -29,7 +29,8 @@ def _consumers(*consumers: tuple[str, str, str | None]) -> Callable[[Stage], Non
         producers = []
         for name, topic, rack in consumers:
             words = ["--bootstrap-server", stage.bootstrap, "--topic", topic, "--group", name]
-            words += ["--command-property", f"client.id={name}"]
+            # On a busy machine a consumer may join when most has been written.
+            words += ["--from-beginning", "--command-property", f"client.id={name}"]
             if rack is not None:
                 words += ["--command-property", f"client.rack={rack}"]
             stage.java(CONSUMER, *words)

@@ -11,6 +11,7 @@
 -- repair: See what began at that time: a backup, a reassignment, compaction, a rolling restart, other processes on the machine. On the broker: RequestQueueTimeMs (too few threads, no processor), LocalTimeMs (disk), RemoteTimeMs (followers, for acks=all), garbage collection.
 -- caused by broker_stood_still: broker
 -- caused by narrow_link: machine
+-- caused by narrow_link of broker if api_name = Produce
 -- caused by packets_lost: machine
 -- caused by slow_broker: broker
 -- caused by slow_follower

@@ -51,4 +51,5 @@ WHERE
     clients >= $least_clients
     AND all_bytes > 0
     AND bytes * clients >= $least_ratio * all_bytes
-    AND bytes * 1000000000.0 >= $least_bytes_per_s * (last_time_ns - first_time_ns)
+    -- A few requests within a moment have a rate, and are little.
+    AND bytes * 1000000000.0 >= $least_bytes_per_s * greatest(last_time_ns - first_time_ns, 500000000)

@@ -3,7 +3,9 @@
 -- What they send takes long, and the longer the more it is. Only messages of several packets show it:
 -- their sending takes from the first packet to the last. Those of which packets were lost, or for which a
 -- receive window was closed, are left out, as are those that took no longer than the round trips that TCP
--- needs for the size.
+-- needs for the size. What shapes a link lets some kilobytes pass at once (the burst of a token bucket): so
+-- messages smaller than the slow ones at the median may be quick, and the rate of those that are little larger
+-- looks higher than the link's. A link that has few large messages to carry is not found, however slow it is.
 --
 -- severity: 52
 -- sure: likely: nearly all large messages of one sender take long to be sent, at about the same rate, where others send several times as fast; no packet was lost and no window closed meanwhile. A program that hands over its messages piece by piece looks the same.
@@ -17,7 +19,7 @@
 -- parameter least_ratio = 5: minimum ratio of the median rate of others to that of the sender
 -- parameter least_messages = 10: minimum number of slow messages
 -- parameter least_seconds = 5: minimum number of different seconds in which they were sent
--- parameter least_share = 0.7: minimum share of the messages of that time, to each other end
+-- parameter least_share = 0.7: minimum share of the messages of that time that have as many bytes as the slow ones at the median, to each other end
 -- parameter most_as_delayed = 0.8: maximum share of those that took as long as a delayed acknowledgment
 -- parameter most_spread = 5: maximum ratio of the rate that a quarter exceeds to that which three quarters exceed
 WITH sent AS (
@@ -57,18 +59,21 @@ WITH sent AS (
 bounded AS (
     SELECT
         *,
+        bytes >= quantile_disc(CASE WHEN is_slow THEN bytes END, 0.5) OVER link AS is_large,
         request_start_ns BETWEEN
         min(CASE WHEN is_slow THEN request_start_ns END) OVER way
         AND max(CASE WHEN is_slow THEN request_start_ns END) OVER way AS is_meanwhile
     FROM sent
-    WINDOW way AS (PARTITION BY sender, client_ip, broker_ip, broker_port)
+    WINDOW
+        link AS (PARTITION BY sender, sender_ip),
+        way AS (PARTITION BY sender, client_ip, broker_ip, broker_port)
 ),
 judged AS (
     SELECT
         *,
         concat(client_ip, ' ', broker_ip) AS ends,
-        count(CASE WHEN is_slow THEN 1 END) OVER way
-        >= $least_share * nullif(count(CASE WHEN is_meanwhile THEN 1 END) OVER way, 0) AS is_narrow
+        count(CASE WHEN is_slow AND is_large THEN 1 END) OVER way
+        >= $least_share * nullif(count(CASE WHEN is_meanwhile AND is_large THEN 1 END) OVER way, 0) AS is_narrow
     FROM bounded
     WINDOW way AS (PARTITION BY sender, client_ip, broker_ip, broker_port)
 ),
@@ -162,6 +167,8 @@ CROSS JOIN of_all
 WHERE
     slow >= $least_messages
     AND seconds >= $least_seconds
+    -- What lets small messages pass at once is the link, which all ways share.
+    AND (narrow_ways = ways OR slow >= $least_share * meanwhile)
     AND slowest <= $most_spread * quick
     AND as_delayed <= $most_as_delayed * slow
     AND (
