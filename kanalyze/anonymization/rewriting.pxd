@@ -131,6 +131,7 @@ cdef class FrameWalk:
     cdef Py_ssize_t _steps_of_tag(self, long long tag, Py_ssize_t pc, Py_ssize_t pc_end) except -1
 
 
+@cython.locals(number=cython.longlong)
 cdef long long int32_at(const unsigned char[::1] data, Py_ssize_t at) except? FAILED
 
 

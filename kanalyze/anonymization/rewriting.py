@@ -523,7 +523,8 @@ def holes_within(holes: Ranges, begin: int, end: int) -> list[tuple[int, int]]:
 
 def int32_at(data: bytes | memoryview, at: int) -> int:
     """Read a signed number of four bytes."""
-    number = data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+    number = data[at]  # C shifts a byte as an int, which has no room for it
+    number = number << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
     return number - 0x1_0000_0000 if number >= 0x8000_0000 else number
 
 
