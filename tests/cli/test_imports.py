@@ -220,7 +220,8 @@ def test_where_there_are_no_packets_nothing_is_imported_that_reads_them(argv, tm
 )
 def test_these_modules_of_python_are_imported(command, standard, tmp_path):
     modules = imported(*command.format(folder=tmp_path).split())
-    expected = modules_after(f"import {', '.join(standard)}") | loaded_by_cython()
+    by_itself = modules_after(f"import {', '.join(standard)}")
+    expected = by_itself | loaded_by_argparse() | loaded_by_cython()
     others = modules - expected - own_of(modules)
     # Cython has modules of its own: _cyutility, _cython_3_3_1, cython_runtime.
     assert {name for name in others if not name.lstrip("_").startswith("cy")} == set()
