@@ -123,7 +123,7 @@ def _filter_of(
         return row_filter
     from kanalyze.cli.found_rows import found_rows_of  # imported late: it imports DuckDB
 
-    return row_filter.among(found_rows_of(arguments, make_analysis))
+    return row_filter.among(found_rows_of(arguments, make_analysis, _jobs(arguments)))
 
 
 def opened_tables_of(
@@ -148,7 +148,7 @@ def opened_tables_of(
         names,
         max_memory_bytes=arguments.max_memory or DEFAULT_MEMORY_BYTES,
         usual_memory_bytes=usual_memory_bytes,
-        threads=_jobs(arguments) or 1,
+        threads=worker_count(arguments),
         progress=progress.reading(analysis),
     )
 

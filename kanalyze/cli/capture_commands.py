@@ -83,7 +83,7 @@ def _of_findings(arguments: argparse.Namespace, row_filter: RowFilter) -> Select
     from kanalyze.extraction.extract import Selected
     from kanalyze.tables.filters import FoundRows
 
-    found = found_rows_of(arguments, analysis_of)
+    found = found_rows_of(arguments, analysis_of, worker_count(arguments))
     nothing: frozenset[Any] = frozenset()
     of_requests = found._replace(connections=nothing)
     of_connections = FoundRows(nothing, found.connections, found.connections)
