@@ -101,11 +101,16 @@ def fuzz(
 ) -> Report:
     """Run one target on ``runs`` inputs or for ``seconds``; every seed comes first, unchanged.
 
-    With ``every`` = n, only each n-th seed is taken.
+    With ``every`` = n, only each n-th seed is taken. Seeds that cannot be made are a finding too:
+    the other targets are still run.
     """
+    try:
+        own = TARGETS[name].seeds()[::every]
+    except Exception as error:  # noqa: BLE001 - any exception is a finding
+        return Report(name, 0, 0, 0, 0, [Finding(_what(error), b"", traceback.format_exc())])
     handler = signal.signal(signal.SIGPROF, _stop)
     try:
-        return _fuzz(name, TARGETS[name].seeds()[::every], runs, seconds, seed)
+        return _fuzz(name, own, runs, seconds, seed)
     finally:
         signal.signal(signal.SIGPROF, handler)
 

@@ -45,6 +45,17 @@ def test_a_broken_invariant_is_one_finding(install: Install) -> None:
     assert "findings 1" in report.line()
 
 
+def test_seeds_that_cannot_be_made_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_seeds() -> list[bytes]:
+        raise ValueError("a module is from older sources")
+
+    made = Target(refuse_ff, no_seeds, BYTES, 64, 1)
+    monkeypatch.setitem(TARGETS, "own", made)
+    report = fuzz("own", runs=10, seconds=None, seed=1)
+    assert ["older sources" in finding.what for finding in report.findings] == [True]
+    assert "inputs" in report.line()
+
+
 def test_a_target_that_takes_too_long_is_a_finding(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
