@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 ROW_GROUP = 4096
 """Rows that are compressed together. Half as many take a third more time, and twice as many do not
-fit into ``_BYTES_AT_ONCE`` where each has a hundred partitions. DuckDB's default, thirty times as
-many, takes 100 MB of memory."""
+fit into ``MOST_BYTES`` where each has a hundred partitions. DuckDB's default, thirty times as many,
+takes 100 MB of memory."""
 ROWS_AT_ONCE = 7 * ROW_GROUP
 """The rows of a table that are written at once, if they are small."""
 _BYTES_AT_ONCE = 16 << 20

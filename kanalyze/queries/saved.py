@@ -43,8 +43,8 @@ __all__ = [
 ]
 
 LAYOUT = 1
-"""Version of the file's layout. Later versions cannot be read; columns and fields
-missing in older files are null."""
+"""Version of the file's layout. Later versions cannot be read; columns and fields that older files
+lack are null."""
 ROWS = "stored"
 """The schema of the tables that hold rows."""
 REQUEST_ID = ID_COLUMN.name
