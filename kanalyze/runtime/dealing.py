@@ -49,6 +49,8 @@ _PLACES: Final = 3
 _PLACE_BYTES: Final = 16 << 20
 """Size of the room for one batch. Those of one capture fit: 8 MiB of packets, and the columns of
 32,768 segments, 144 bytes each; their rows follow. What is larger is sent by the pipe."""
+_ALIGNMENT: Final = 8
+"""Of buffers of numbers, in bytes."""
 
 
 class SharedMemory:
@@ -121,7 +123,7 @@ class Packed(NamedTuple):
     """Where they begin and end in the batch's place."""
 
     def unpack(self, memory: SharedMemory) -> Any:
-        """Return what was packed; nothing of it is in the memory, which may be used again."""
+        """Return what was packed; its buffers are in the memory, until that is used again."""
         import pickle  # imported late: only needed for workers
 
         place = memory.place(self.batch)
@@ -363,15 +365,18 @@ class DealtCaptures:
         data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
         views = [buffer.raw() for buffer in buffers]
         place = self._memory.place(self._batch)
-        if sum(map(len, views)) > len(place) - self._used:
+        ranges = []
+        used = self._used
+        for view in views:
+            begin = used + -used % _ALIGNMENT
+            used = begin + len(view)
+            ranges.append((begin, used))
+        if used > len(place):
             # All of it goes through the pipe: no place is read.
             return Packed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), self._batch, [])
-        ranges = []
-        for view in views:
-            end = self._used + len(view)
-            place[self._used : end] = view
-            ranges.append((self._used, end))
-            self._used = end
+        for (begin, end), view in zip(ranges, views, strict=True):
+            place[begin:end] = view
+        self._used = used
         return Packed(data, self._batch, ranges)
 
     def _next_part(self) -> _Part | None:

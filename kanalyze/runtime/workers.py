@@ -19,7 +19,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kanalyze.common.forked import Forked
 from kanalyze.common.named_tuples import NamedTuple
@@ -63,6 +63,8 @@ class _BatchEnd(NamedTuple):
     anomalies: list[AnomalyRow]
 
 
+_END: Final = (1 << 63) - 1
+"""A number that no packet has: they are all before it."""
 _Sent: TypeAlias = "Packed | _BatchEnd | CaptureQuality"
 """``Packed`` are :class:`_RowsSent`."""
 
@@ -177,6 +179,8 @@ class _BatchMerge:
         self._names = names
         self._unmerged: dict[int, _RowsSent] = {}
         """Rows that were received but not merged yet, by number of the worker."""
+        self._following: dict[int, _RowsSent | None] = {}
+        """What each worker sent after them; None if they are its last of this batch."""
         self.connections: list[ConnectionRow] = []
         self.anomalies: list[AnomalyRow] = []
         self.qualities: list[CaptureQuality] = []
@@ -185,10 +189,10 @@ class _BatchMerge:
     def merged(self) -> Iterator[_RowsSent]:
         """Yield the rows in the order of the packets that completed them, with topics named."""
         for index in range(len(self._workers)):
-            self._receive(index)
+            self._following[index] = self._receive(index)
+            self._take_following(index)
         while self._unmerged:
-            # The packets of a worker ascend, so nothing before this row will be received.
-            until = min(rows.latest[-1] for rows in self._unmerged.values())
+            until = self._complete_until()
             complete = []
             for index, rows in list(self._unmerged.items()):
                 count = bisect_right(rows.latest, until)
@@ -198,23 +202,42 @@ class _BatchMerge:
                     self._unmerged[index] = _slice(rows, count, len(rows.latest))
                 else:
                     del self._unmerged[index]
-                    self._receive(index)
+                    self._take_following(index)
             rows = _merged(complete)
             with_names(rows.block, self._names)
             yield rows
 
-    def _receive(self, index: int) -> None:
-        message = next(self._workers[index])
-        if isinstance(message, Packed):
-            rows: _RowsSent = message.unpack(self._memories[index])
+    def _complete_until(self) -> int:
+        """Return the last packet whose rows were all received.
+
+        The packets of a worker ascend, so it sends nothing more before those that were received.
+        """
+        return min(
+            (rows.latest[-1] for index, rows in self._unmerged.items() if self._following[index]),
+            default=_END,
+        )
+
+    def _take_following(self, index: int) -> None:
+        """Take the rows that follow those that were merged, and receive what follows them."""
+        rows = self._following[index]
+        if rows is not None:
             self._unmerged[index] = rows
             for topic_id, name in rows.names:
                 self._names.learn(topic_id, name)
-        elif isinstance(message, _BatchEnd):
+            self._following[index] = self._receive(index)
+
+    def _receive(self, index: int) -> _RowsSent | None:
+        """Return the next rows of a worker in this batch; None if there are no more."""
+        message = next(self._workers[index])
+        if isinstance(message, Packed):
+            rows: _RowsSent = message.unpack(self._memories[index])
+            return rows
+        if isinstance(message, _BatchEnd):
             self.connections += message.connections
             self.anomalies += message.anomalies
         else:
             self.qualities.append(message)
+        return None
 
 
 def _slice(rows: _RowsSent, first: int, end: int) -> _RowsSent:
@@ -225,9 +248,10 @@ def _slice(rows: _RowsSent, first: int, end: int) -> _RowsSent:
 
 
 def _merged(rows: list[_RowsSent]) -> _RowsSent:
-    """Return the rows of several workers, in the order of the packets that completed them."""
-    if len(rows) == 1:
-        return rows[0]
+    """Return the rows of some workers, in the order of the packets that completed them.
+
+    They are copied: what was received is in memory that is used again for a later batch.
+    """
     # All exchanges that one packet completed belong to one connection, and so to one worker.
     block, latest, order = RowBlock.merged(
         [part.block for part in rows], [part.latest for part in rows]

@@ -6,7 +6,8 @@ A :class:`~kanalyze.spec.rows.requests.Row` is some 60 Python objects. In a bloc
 column lie side by side in memory, and texts are numbers too, because most of them are repeated.
 ``Row`` objects are made only by :meth:`RowBlock.rows`.
 
-Blocks are immutable, so they can share arrays. Lists of words may grow.
+Blocks are immutable, so they can share arrays. Lists of words may grow. A block that was pickled
+has memoryviews for arrays.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from kanalyze.tables.columns.buffers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.columns.buffers import IntBuffer
@@ -118,18 +119,16 @@ class RowBlock:
         return MergedRows(block, picked(all_keys, order), order)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Return the block for pickle: its numbers are one buffer, not an object for each column.
+        """Return the block for pickle.
 
-        From protocol 5 on, the buffer can be sent without another copy (``buffer_callback``).
+        From protocol 5 on, its numbers can be sent beside what is pickled (``buffer_callback``).
         """
+        from pickle import PickleBuffer  # imported late: only needed between processes
+
         numbers: list[array[int] | bytearray] = []
         layout = {name: _layout(values, numbers) for name, values in self.columns.items()}
-        data: Any = b"".join(numbers)
-        if protocol >= 5:
-            from pickle import PickleBuffer  # imported late: only needed between processes
-
-            data = PickleBuffer(data)
-        return _unpacked, (self.n, layout, data)
+        send: Callable[..., object] = PickleBuffer if protocol >= 5 else bytes
+        return _unpacked, (self.n, layout, list(map(send, numbers)))
 
     def __len__(self) -> int:
         return self.n
@@ -389,32 +388,22 @@ def _layout(values: ColumnValues, numbers: list[array[int] | bytearray]) -> _Lay
     return True
 
 
-def _unpacked(n: int, layout: dict[str, _Layout], data: bytes) -> RowBlock:
-    """Return the block whose layout and numbers these are."""
-    rest = memoryview(data)
+def _unpacked(
+    n: int, layout: dict[str, _Layout], numbers: Sequence[bytes | bytearray | memoryview]
+) -> RowBlock:
+    """Return the block with this layout. Its numbers stay where they are: in memoryviews."""
+    following: Iterator[Any] = (memoryview(each).cast("B") for each in numbers)
 
-    def next_bytes(size: int) -> memoryview:
-        nonlocal rest
-        taken, rest = rest[:size], rest[size:]
-        return taken
-
-    def next_numbers(kind: str, count: int) -> array[int]:
-        numbers = array(kind)
-        numbers.frombytes(next_bytes(count * numbers.itemsize))
-        return numbers
-
-    def next_items(count: int, layout: _Layout) -> Ints | Words:
+    def next_items(layout: _Layout) -> Ints | Words:
         if isinstance(layout, list):
-            return Words(next_numbers("i", count), layout)
-        values = next_numbers("q", count)
-        return Ints(values, bytearray(next_bytes(count)) if layout else None)
+            return Words(next(following).cast("i"), layout)
+        return Ints(next(following).cast("q"), next(following) if layout else None)
 
     def next_column(layout: _Layout) -> ColumnValues:
         if not isinstance(layout, dict):
-            return next_items(n, layout)
-        offsets = next_numbers("q", n + 1)
-        items = {name: next_items(offsets[-1], field) for name, field in layout.items()}
-        return Lists(offsets, items)
+            return next_items(layout)
+        offsets = next(following).cast("q")
+        return Lists(offsets, {name: next_items(field) for name, field in layout.items()})
 
     return RowBlock(n, {name: next_column(column) for name, column in layout.items()})
 

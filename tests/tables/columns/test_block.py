@@ -154,7 +154,7 @@ def test_a_block_can_be_sent_to_another_process(given_rows, protocol, apart):
     buffers: list[pickle.PickleBuffer] = []
     callback = buffers.append if apart and protocol >= 5 else None
     sent = pickle.dumps(block, protocol, buffer_callback=callback)
-    assert len(buffers) == (callback is not None)
+    assert bool(buffers) == (callback is not None)
     received = pickle.loads(sent, buffers=buffers)
     assert received.columns == block.columns
     assert len(received) == len(block)
