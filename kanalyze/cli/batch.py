@@ -129,7 +129,10 @@ def _check_engine(arguments: argparse.Namespace) -> None:
     if arguments.engine == "spark":
         if arguments.jobs is not None:
             raise UsageError("--jobs needs --engine process; Spark has --master 'local[N]'")
-        check_packages()
+        try:
+            check_packages()
+        except UsageError as error:
+            raise UsageError(f"{error}; or use --engine process") from None
     elif arguments.master is not None or arguments.conf or arguments.scratch is not None:
         raise UsageError("--master, --conf and --scratch are for Spark, not for --engine process")
 

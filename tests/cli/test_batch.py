@@ -68,7 +68,7 @@ def test_without_spark_the_message_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr("kanalyze.spark.session.find_spec", lambda name: None)
     assert main(BATCH) == 2
     assert capsys.readouterr().err == (
-        "kanalyze: Spark is not installed: pip install 'kanalyze[spark]'\n"
+        "kanalyze: Spark is not installed: pip install 'kanalyze[spark]'; or use --engine process\n"
     )
 
 

@@ -98,9 +98,14 @@ class FileSource:
 
 
 def capture_name(path: PathLike | BinaryFile) -> str:
-    """Return a capture's name in messages and rows: the path as given, without credentials."""
+    """Return a capture's name in messages and rows: the path as given, without credentials.
+
+    A path of spaces or of nothing, as of a shell's variable that is not set, is quoted.
+    """
     if isinstance(path, str | os.PathLike):
         text = os.fspath(path)
+        if not text.strip():
+            return repr(text)
         return shown_url(text) if is_url(text) else text
     file_name = getattr(path, "name", None)
     return file_name if isinstance(file_name, str) else "<stream>"

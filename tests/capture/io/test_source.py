@@ -125,5 +125,6 @@ def test_packets_from_a_named_pipe_are_given_before_the_writer_ends(form, tmp_pa
 def test_a_capture_is_named_by_its_argument_without_credentials():
     assert capture_name("-") == "-"
     assert capture_name("a/b.pcap") == "a/b.pcap"
+    assert capture_name("") == "''"
     assert capture_name(io.BytesIO()) == "<stream>"
     assert capture_name("s3://key:word@bucket/a.pcap?x=y") == "s3://bucket/a.pcap"
