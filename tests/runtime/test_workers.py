@@ -21,6 +21,7 @@ from kanalyze.runtime.one_pass import OnePass
 from kanalyze.runtime.pipeline import Analysis
 from kanalyze.runtime.workers import Workers
 from kanalyze.spec.rows.tables import TABLES
+from kanalyze.tables.requests import row_assembler
 from tests.support import tls_captures
 from tests.support.captures import NAMES, in_turn, path
 from tests.support.summaries import summary_of_blocks
@@ -215,6 +216,18 @@ def test_batches_for_which_there_is_no_room_are_read_too(place_bytes, tmp_path, 
     monkeypatch.setattr(dealing, "_PLACE_BYTES", place_bytes)
     assert read(str(long), str(path("any")), jobs=3) == alone
     assert read(str(long), jobs=3) == read(str(long), jobs=1)
+
+
+@pytest.mark.parametrize("most_bytes", [1, 40_000])
+def test_batches_whose_rows_come_in_many_blocks_are_merged(
+    most_bytes, tmp_path, allow_small, monkeypatch
+):
+    long = tmp_path / "long.pcap"
+    repeat(path("basics"), 2, long)
+    alone = read(str(long), str(path("errors")))
+    monkeypatch.setattr(row_assembler, "_MAX_BYTES", most_bytes)
+    for jobs in (1, 2, 3):
+        assert read(str(long), str(path("errors")), jobs=jobs) == alone
 
 
 @pytest.mark.parametrize(("others", "is_shared"), [((), True), (("any",), False)])
