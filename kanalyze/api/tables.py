@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.api.saved import SavedAnalysis, header_of
 from kanalyze.common import unfinished
+from kanalyze.common.behind import called_behind
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.export.arrow import BatchMaker
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kanalyze.runtime.pipeline import Analysis
+    from kanalyze.runtime.table_rows import TableRows
     from kanalyze.spec.columns import AnyRow, Column
     from kanalyze.tables.names import AddressNames
     from kanalyze.tables.quality import CaptureQuality
@@ -125,7 +127,8 @@ def fill(
     makers = create_tables(database, {table.name: table.columns for table in chosen}, names)
     more = set(makers).difference((*ALWAYS, QUALITY))
     waiting = {name: _WaitingRows(name, maker) for name, maker in makers.items()}
-    for rows in analysis.table_rows(more, others=others, commits=names is None):
+
+    def insert(rows: TableRows) -> None:
         for block in rows.requests:
             waiting["requests"].add_block(block)
         for name, block in rows.lines:
@@ -134,6 +137,11 @@ def fill(
         waiting["anomalies"].add_rows(rows.anomalies)
         for each in waiting.values():
             each.insert_into(database, _ROWS_AT_ONCE)
+
+    all_rows = analysis.table_rows(more, others=others, commits=names is None)
+    with called_behind(insert, in_thread=analysis.has_workers) as insert_next:
+        for rows in all_rows:
+            insert_next(rows)
     for each in waiting.values():
         each.insert_into(database, 1)
     if QUALITY in makers:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kanalyze.cli.analyze import report_unread, rows_of
 from kanalyze.cli.output import name_columns, opened_output, write_rows
 from kanalyze.cli.progress import progress_of
+from kanalyze.common.behind import called_behind
 from kanalyze.errors import UsageError
 from kanalyze.export.files import OutputFile
 
@@ -39,9 +40,12 @@ def requests(arguments: argparse.Namespace) -> None:
     with closing(rows_of(arguments)) as analysis:
         # Workers read while the output is opened, which takes long for Parquet.
         blocks = _chosen(arguments, analysis.batches() if names is None else _told(analysis, names))
-        with opened_output(arguments, analysis, address_names=names) as sink:
+        with (
+            opened_output(arguments, analysis, address_names=names) as sink,
+            called_behind(sink.write_block, in_thread=analysis.has_workers) as write_block,
+        ):
             for block in blocks:
-                sink.write_block(block)
+                write_block(block)
     report_unread(sink.rows, arguments, analysis)
 
 

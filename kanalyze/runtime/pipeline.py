@@ -184,6 +184,11 @@ class Analysis(RowSource):
         return self._context.placed(row_filter, first_ns)
 
     @property
+    def has_workers(self) -> bool:
+        """Whether other processes make the rows that :meth:`batches` or others have returned."""
+        return self._workers is not None
+
+    @property
     def first_time_ns(self) -> int | None:
         """Unix time of the first packet in ns; None if there is none, or it is not read yet."""
         return self._context.first_time_ns

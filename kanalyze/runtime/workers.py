@@ -11,7 +11,9 @@ Workers are forked, so they begin with all modules loaded. If the system has no 
 workers (see :func:`~kanalyze.common.forked.usable_processes`).
 
 They are processes, not threads: a message that is in order makes few Python objects, but rows and
-sessions still hold the interpreter's lock for three quarters of the time.
+sessions still hold the interpreter's lock for three quarters of the time. What takes the rows may
+be called in a thread (:mod:`kanalyze.common.behind`): however many workers there are, this process
+does all of that, and would be what they wait for.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ class FakeAnalysis:
 
     rows = ([row(), fetch()], [failed("orders", 6, "NOT_LEADER_OR_FOLLOWER")])
     error: BaseException | None = None
+    has_workers = False
     instances: list[FakeAnalysis]
 
     def __init__(

@@ -47,7 +47,7 @@ RARELY_NEEDED = {
 }
 """Modules that a pcap file with only Kafka 0.8 and later over TCP does not need."""
 
-MAX_MODULES_OF_REQUESTS = 150
+MAX_MODULES_OF_REQUESTS = 151
 """Modules of kanalyze, packages among them, that ``requests -o x.csv`` of a pcap file loads."""
 
 STANDARD_OF_HELP = (

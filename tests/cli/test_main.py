@@ -50,6 +50,7 @@ def shell(command: str, batches: int = 20, **settings) -> subprocess.CompletedPr
         "class Fake:\n"
         "    progress = 0, None\n"
         "    has_several_captures = False\n"
+        "    has_workers = False\n"
         "    def __init__(self, captures, row_filter, **_):\n"
         "        self.quality, self.row_filter = CaptureQuality(list(captures)), row_filter\n"
         "    def start(self): pass\n"
