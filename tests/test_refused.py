@@ -71,7 +71,7 @@ def test_the_list_of_brokers_that_refused_is_bounded() -> None:
     for number in range(3000):
         ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", number + 1))
         tcp = TcpConnection(number, ends, 1, 0, START_NS, START_NS)
-        tcp.reset, tcp.closed_by, tcp.start_seen = True, 1, [True, False]
+        tcp.reset, tcp.closed_by, tcp.start_seen = True, 1, (True, False)
         (first if number % 2 else second).count_connection(tcp)
     first.merge(second)
     assert first.refused_connections == sum(first.refused_by.values()) == 3000

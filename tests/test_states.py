@@ -135,8 +135,8 @@ def names_in_state(name: str) -> set[str]:
         named = names_of_self(methods["state"])
     else:
         named = {each.partition(".")[0] for each in layout.names}
-        if "self" in named:  # the attributes that a base class saves
-            named |= set(class_of(name).__base__._SAVED.names)
+        if "self" in named:  # the attributes that base classes save
+            named.update(*[base._SAVED.names for base in class_of(name).__mro__[1:-1]])
         assert layout.attributes, "kinds that can be read"
         assert named.isdisjoint(getattr(class_of(name), "_NOT_SAVED", ()))
     return named.union(*[names_of_self(methods[each]) for each in named & methods.keys()])

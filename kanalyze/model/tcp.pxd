@@ -1,7 +1,20 @@
 # The C types of tcp.py.
 cimport cython
 
-cdef int NOT_KNOWN, MAX_FALLS, MAX_DELAY_NS
+cdef int NOT_KNOWN, FALL_BYTES, MAX_FALLS, MAX_DELAY_NS
+
+cdef enum:
+    FIRST_SEQUENCE = 0
+    PACKETS = 2
+    PAYLOAD_BYTES = 4
+    RARE = 6
+    RETRANSMITTED_BYTES = 6
+    DUPLICATE_BYTES = 8
+    KEEP_ALIVE_BYTES = 10
+    OUT_OF_ORDER_PACKETS = 12
+    LOST_BYTES = 14
+    SNAPPED_BYTES = 16
+    NUMBERS = 18
 
 cdef enum:
     FAILED = -2  # a literal in a final class becomes a wrong literal of C (Cython 3.3.1)
@@ -19,12 +32,13 @@ cdef class RoundTrips:
 @cython.final
 cdef class RoundTripHistory:
     cdef public long long least_ns, prompt_ns
-    cdef public object packets, falls
+    cdef bytes _earlier
     cdef long long _last_packet, _last_fall
 
-    @cython.locals(current_ns=cython.longlong)
+    @cython.locals(current_ns=cython.longlong, last_ns=cython.longlong, is_full=cython.bint)
     cpdef add(self, long long elapsed_ns, bint is_prompt, long long packet)
-    @cython.locals(index=cython.Py_ssize_t)
+    cdef _fall_to(self, long long fall_ns, long long packet)
+    @cython.locals(least_ns=cython.longlong, earlier=cython.longlong, fall_ns=cython.longlong)
     cpdef long long least_at(self, long long packet) except? FAILED
 
 
@@ -66,10 +80,16 @@ cdef Py_ssize_t _first_from(const long long[::1] packets, long long number) exce
 @cython.final
 cdef class TcpConnection:
     cdef public long long serial, connection_number, first_time_ns, last_time_ns
-    cdef public tuple endpoints
+    cdef public tuple endpoints, start_seen
     cdef public object opened_by, first_packet, closed_by, end, measures, tls, proxy
-    cdef public list first_sequence, start_seen, packets, payload_bytes, retransmitted_bytes
-    cdef public list duplicate_bytes, keep_alive_bytes, out_of_order_packets, lost_bytes
-    cdef public list snapped_bytes
     cdef public bint reset
     cdef public NetworkPath path
+    cdef long long _numbers[RARE]
+    cdef object _rare
+
+    cpdef add(self, int at, long long index, long long number)
+    cpdef tuple numbers_at(self, int at)
+    cdef _make_rare(self)
+    cpdef set_numbers(self, int at, long long first, long long second)
+    cdef start_stream(self, long long index, long long first_sequence, bint is_seen)
+    cdef see_start(self, long long index, bint is_seen)

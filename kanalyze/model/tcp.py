@@ -14,19 +14,35 @@ import functools
 import itertools
 import operator
 from array import array
+from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeVar, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.common.plain_values import fields, items
 from kanalyze.common.saved import Saved
 from kanalyze.model.tls import TlsConnection
 from kanalyze.spec.rows.requests import ConnectionEnd
 
 NOT_KNOWN = -1
+FALL_BYTES = 16
 MAX_FALLS = 64  # falls of the least round trip that are all kept; later ones if they halve it
 MAX_DELAY_NS = 200_000_000  # of an acknowledgment; RFC 9293 allows 500 ms
 
+try:
+    import cython
+except ModuleNotFoundError:  # uncompiled, this stand-in is enough
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    # Where a connection has the numbers of its first end; those of the second follow each.
+    FIRST_SEQUENCE, PACKETS, PAYLOAD_BYTES, RETRANSMITTED_BYTES, DUPLICATE_BYTES = range(0, 10, 2)
+    KEEP_ALIVE_BYTES, OUT_OF_ORDER_PACKETS, LOST_BYTES, SNAPPED_BYTES = range(10, 18, 2)
+    RARE, NUMBERS = 6, 18
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from kanalyze.common.plain_values import State
 
 __all__ = [
     "KEPT_NS",
@@ -53,10 +69,12 @@ MAX_EVENTS: Final = 4096
 _KEPT_NS = KEPT_NS
 _NEVER = (1 << 63) - 1
 _NO_RANGE = (-2, -1)
-_ONE = array("q", (0,))
-"""Copied for new columns: to make one takes five times as long."""
+_STARTS = (((False, False), (False, True)), ((True, False), (True, True)))
+"""By whether the start of the first end's stream was seen, and that of the second: for all
+connections the same four objects."""
+_FALL = Struct("qq")
 _NOTHING = array("q")
-"""Shared by all paths without events, or round trips: never written to."""
+"""Shared by all paths without events: never written to."""
 
 
 @Saved("ip:str port:u16")
@@ -263,24 +281,39 @@ class RoundTripHistory:
         prompt_ns: least of the round trips that the receiver did not delay, or ``NOT_KNOWN``.
     """
 
-    _NOT_SAVED = ("_last_fall", "_last_packet")
-    _SAVED = Saved("least_ns:int prompt_ns:int packets:array[int] falls:array[count]")
+    _NOT_SAVED = ("_earlier", "_last_fall", "_last_packet")
 
     def __init__(self) -> None:
         self.least_ns = NOT_KNOWN
         self.prompt_ns = NOT_KNOWN
-        self.packets = _NOTHING
-        """Numbers of the packets at which the least round trip fell."""
-        self.falls = _NOTHING
-        """The least round trip in ns from each of these packets on."""
+        self._earlier = b""
+        """The packets at which the least round trip fell, and the falls, but for the last."""
         self._last_packet = _NEVER
         self._last_fall = NOT_KNOWN
 
-    def _after_load(self) -> None:
-        if len(self.packets) != len(self.falls) or min(self.least_ns, self.prompt_ns) < NOT_KNOWN:
+    def state(self, _context: object) -> State:
+        """Return what :meth:`load_state` takes."""
+        falls = self._falls()
+        return self.least_ns, self.prompt_ns, tuple(falls[::2]), tuple(falls[1::2])
+
+    def load_state(self, state: object, _context: object) -> None:
+        """Continue from a state; raises ValueError for any other value."""
+        self.least_ns, self.prompt_ns, packets, falls = fields(state, "iitt")
+        packets, falls = items(packets, "i"), items(falls, "n")
+        if len(packets) != len(falls) or min(self.least_ns, self.prompt_ns) < NOT_KNOWN:
             raise ValueError("no history of round trips")
-        if self.packets:
-            self._last_packet, self._last_fall = self.packets[-1], self.falls[-1]
+        for packet, fall_ns in zip(packets, falls, strict=True):
+            self._fall_to(fall_ns, packet)
+
+    def _falls(self) -> list[int]:
+        """Return the packet of each fall, followed by the least round trip from there on."""
+        falls = list(memoryview(self._earlier).cast("q"))
+        return falls if self._last_fall < 0 else [*falls, self._last_packet, self._last_fall]
+
+    def _fall_to(self, fall_ns: int, packet: int) -> None:
+        if self._last_fall >= 0:
+            self._earlier += _FALL.pack(self._last_packet, self._last_fall)
+        self._last_packet, self._last_fall = packet, fall_ns
 
     def add(self, elapsed_ns: int, is_prompt: bool, packet: int) -> None:
         """Take a round trip, which ended with a packet.
@@ -294,30 +327,24 @@ class RoundTripHistory:
             self.prompt_ns = elapsed_ns
         if self.prompt_ns < 0:
             return
-        current_ns = min(self.prompt_ns, self.least_ns)
-        count = len(self.falls)
-        if count:
-            last_ns = self._last_fall
+        current_ns, last_ns = min(self.prompt_ns, self.least_ns), self._last_fall
+        if last_ns >= 0:
+            is_full = len(self._earlier) >= (MAX_FALLS - 1) * FALL_BYTES
             # To bound memory, after MAX_FALLS only a fall to half or less is kept.
-            if current_ns >= last_ns or (count >= MAX_FALLS and 2 * current_ns > last_ns):
+            if current_ns >= last_ns or (is_full and 2 * current_ns > last_ns):
                 return
-            self.packets.append(packet)
-            self.falls.append(current_ns)
-        else:
-            self.packets, self.falls = _ONE[:], _ONE[:]
-            self.packets[0], self.falls[0] = packet, current_ns
-        self._last_packet, self._last_fall = packet, current_ns
+        self._fall_to(current_ns, packet)
 
     def least_at(self, packet: int) -> int:
         """Return the least round trip in ns up to a packet; ``NOT_KNOWN`` where there is none."""
         if self._last_packet <= packet:
             return self._last_fall
-        index = len(self.packets) - 2
-        while index >= 0:
-            if self.packets[index] <= packet:
-                return self.falls[index]
-            index -= 1
-        return NOT_KNOWN
+        least_ns = NOT_KNOWN
+        for earlier, fall_ns in _FALL.iter_unpack(self._earlier):
+            if earlier > packet:
+                break
+            least_ns = fall_ns
+        return least_ns
 
 
 class NetworkPath:
@@ -533,6 +560,21 @@ def _first_from(packets: array[int], number: int) -> int:
     return low
 
 
+class _OfBothEnds:
+    """An attribute of a connection with a number of each end, as a tuple."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+
+    def __get__(self, tcp: TcpConnection, _kind: object = None) -> tuple[int, int]:
+        return tcp.numbers_at(self._at)
+
+    def __set__(self, tcp: TcpConnection, numbers: tuple[int, int]) -> None:
+        tcp.set_numbers(self._at, *numbers)
+
+
 class TcpConnection:
     """One TCP connection, as the packet layer knows it: no notion of client and broker.
 
@@ -546,7 +588,7 @@ class TcpConnection:
     _SAVED = Saved(
         "serial:count endpoints:*(*Endpoint,*Endpoint) connection_number:count opened_by:end? "
         "first_time_ns:int last_time_ns:int first_packet:count? reset:bool closed_by:end? end:str? "
-        "measures:TcpMeasures? path:NetworkPath tls:TlsConnection? start_seen:2*bool "
+        "measures:TcpMeasures? path:NetworkPath tls:TlsConnection? start_seen:*(bool,bool) "
         "first_sequence:2*count packets:2*count payload_bytes:2*count retransmitted_bytes:2*count "
         "duplicate_bytes:2*count keep_alive_bytes:2*count out_of_order_packets:2*count "
         "lost_bytes:2*count snapped_bytes:2*count",
@@ -559,6 +601,27 @@ class TcpConnection:
         arguments=6,
     )
 
+    _NOT_SAVED = ("_numbers", "_rare")
+    first_sequence = _OfBothEnds(FIRST_SEQUENCE)
+    """Sequence number of position 0 of the stream, once there is one."""
+    packets = _OfBothEnds(PACKETS)
+    """Packets captured, every copy counted."""
+    payload_bytes = _OfBothEnds(PAYLOAD_BYTES)
+    """TCP payload seen, every copy counted."""
+    retransmitted_bytes = _OfBothEnds(RETRANSMITTED_BYTES)
+    """Payload bytes sent again that had been seen before."""
+    duplicate_bytes = _OfBothEnds(DUPLICATE_BYTES)
+    """Payload bytes of further copies of packets that the capture holds more than once."""
+    keep_alive_bytes = _OfBothEnds(KEEP_ALIVE_BYTES)
+    """Payload bytes of keep-alive probes: sent before, or without a meaning."""
+    out_of_order_packets = _OfBothEnds(OUT_OF_ORDER_PACKETS)
+    """Packets with payload, none of it seen before, that came after a later part of the stream:
+    captured in another order, or sent again because the first was lost before the capture."""
+    lost_bytes = _OfBothEnds(LOST_BYTES)
+    """Bytes never seen: gaps. Counted only here; every total is a sum of these."""
+    snapped_bytes = _OfBothEnds(SNAPPED_BYTES)
+    """Bytes that a snap length cut off; counted only here, too."""
+
     def __init__(
         self,
         serial: int,
@@ -568,7 +631,7 @@ class TcpConnection:
         first_time_ns: int,
         last_time_ns: int,
         first_packet: int | None = None,
-        start_seen: list[bool] | None = None,
+        start_seen: tuple[bool, bool] = (False, False),
         measures: TcpMeasures | None = None,
     ) -> None:
         self.serial = serial
@@ -583,28 +646,9 @@ class TcpConnection:
         self.last_time_ns = last_time_ns
         self.first_packet = first_packet
         """Number of the first packet seen."""
-        self.first_sequence = [0, 0]
-        """Sequence number of position 0 of the stream, once there is one."""
-        self.start_seen = [False, False] if start_seen is None else start_seen
+        self.start_seen = start_seen
         """By direction, whether position 0 of the stream is known to be its first byte: the SYN or
         the answer to it was seen."""
-        self.packets = [0, 0]
-        """Packets captured, every copy counted."""
-        self.payload_bytes = [0, 0]
-        """TCP payload seen, every copy counted."""
-        self.retransmitted_bytes = [0, 0]
-        """Payload bytes sent again that had been seen before."""
-        self.duplicate_bytes = [0, 0]
-        """Payload bytes of further copies of packets that the capture holds more than once."""
-        self.keep_alive_bytes = [0, 0]
-        """Payload bytes of keep-alive probes: sent before, or without a meaning."""
-        self.out_of_order_packets = [0, 0]
-        """Packets with payload, none of it seen before, that came after a later part of the stream:
-        captured in another order, or sent again because the first was lost before the capture."""
-        self.lost_bytes = [0, 0]
-        """Bytes never seen: gaps. Counted only here; every total is a sum of these."""
-        self.snapped_bytes = [0, 0]
-        """Bytes that a snap length cut off; counted only here, too."""
         self.reset = False
         """A RST was seen."""
         self.closed_by: int | None = None
@@ -620,9 +664,50 @@ class TcpConnection:
         self.proxy: ProxiedBy | None = None
         """What a proxy put before the protocol; None for nothing."""
 
+        if not cython.compiled:
+            self._numbers = [0] * RARE
+        self._rare = _NOTHING
+        """The numbers from ``RARE`` on; empty while all are 0, as they mostly are."""
+
     def _after_load(self) -> None:
         if self.end not in _ENDS:
             raise ValueError("no end of a connection")
+
+    def add(self, at: int, index: int, number: int) -> None:
+        """Add a number to a counter of one end, such as ``PACKETS``."""
+        if at < RARE:
+            self._numbers[at + index] += number
+        elif number:
+            self._make_rare()
+            self._rare[at - RARE + index] += number
+
+    def _make_rare(self) -> None:
+        if not self._rare:
+            self._rare = array("q", [0]) * (NUMBERS - RARE)
+
+    def numbers_at(self, at: int) -> tuple[int, int]:
+        """Return the numbers of both ends at a place, such as ``PACKETS``."""
+        if at < RARE:
+            return self._numbers[at], self._numbers[at + 1]
+        return (self._rare[at - RARE], self._rare[at - RARE + 1]) if self._rare else (0, 0)
+
+    def set_numbers(self, at: int, first: int, second: int) -> None:
+        """Set the numbers of both ends at a place."""
+        if at < RARE:
+            self._numbers[at], self._numbers[at + 1] = first, second
+        elif first or second or self._rare:
+            self._make_rare()
+            self._rare[at - RARE], self._rare[at - RARE + 1] = first, second
+
+    def start_stream(self, index: int, first_sequence: int, is_seen: bool) -> None:
+        """Set where the stream of an end begins, and whether its start was seen."""
+        self._numbers[FIRST_SEQUENCE + index] = first_sequence
+        self.see_start(index, is_seen)
+
+    def see_start(self, index: int, is_seen: bool) -> None:
+        """Set whether the start of an end's stream was seen."""
+        other = self.start_seen[1 - index]
+        self.start_seen = _STARTS[other][is_seen] if index else _STARTS[is_seen][other]
 
     @property
     def likely_client(self) -> int:

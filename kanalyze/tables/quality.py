@@ -364,7 +364,7 @@ class CaptureQuality:
         return quality
 
 
-_NO_PAYLOAD = [0, 0]
+_NO_PAYLOAD = (0, 0)
 """The payload of a connection without any: all its other counts of payload are 0 too."""
 _ANOMALY_KINDS = {kind.value: kind for kind in AnomalyKind}
 _LARGEST_INT64 = (1 << 63) - 1

@@ -103,7 +103,7 @@ def places(*connections: tuple[int, int, int]) -> Found:
     found = []
     for serial, first_packet, sequence in connections:
         tcp = TcpConnection(serial, ENDS, serial, 0, 0, 0, first_packet)
-        tcp.first_sequence = [sequence, 77]
+        tcp.first_sequence = sequence, 77
         found += places_of(tcp)
     return streams_at([found])
 

@@ -42,7 +42,7 @@ class Talk:
         self.tracker = tracker or ConnectionTracker(self.reader, self.catalog, is_broker=is_broker)
         ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
         self.tcp = TcpConnection(1, ends, 1, opened_by, TIME_NS, TIME_NS)
-        self.tcp.start_seen = [opened_by is not None] * 2
+        self.tcp.start_seen = (opened_by is not None,) * 2
         self.packet = 0
         self.offsets = [0, 0]
         self.exchanges: list[Exchange] = []
@@ -57,8 +57,8 @@ class Talk:
             messages, stream_offset=self.offsets[side], first_packet=self.packet + 1, snap=snap
         )
         self.packet += len(messages)
-        self.tcp.packets[side] += len(messages)
-        self.tcp.payload_bytes[side] += len(data)
+        self.tcp.packets = counted(self.tcp.packets, side, len(messages))
+        self.tcp.payload_bytes = counted(self.tcp.payload_bytes, side, len(data))
         self.offsets[side] += len(data)
         return self.feed(side, item)
 
@@ -114,3 +114,9 @@ class Talk:
         self.summaries += events.summaries
         self.closed_clients |= events.closed_clients
         return self
+
+
+def counted(numbers: tuple[int, int], side: int, more: int) -> tuple[int, int]:
+    """Return the numbers of both ends with more of one side."""
+    first, second = numbers
+    return (first, second + more) if side else (first + more, second)

@@ -25,7 +25,7 @@ def columns(
     ends = (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9093))
     tcp = TcpConnection(1, ends, 1, 0, 0, 0)
     tcp.end, tcp.closed_by = "fin", BROKER
-    tcp.packets, tcp.payload_bytes = [9, 9], [900, 900]
+    tcp.packets, tcp.payload_bytes = (9, 9), (900, 900)
     for name, value in changes.items():
         setattr(tcp, name, value)
     if facts is not None:

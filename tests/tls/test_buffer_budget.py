@@ -31,7 +31,7 @@ class Peer:
 
     def __init__(self, serial: int) -> None:
         ends = (Endpoint("10.0.0.1", serial % 60_000), Endpoint("10.0.0.2", 9092))
-        self.tcp = TcpConnection(serial, ends, 1, 0, 0, 0, 1, [True, True])
+        self.tcp = TcpConnection(serial, ends, 1, 0, 0, 0, 1, (True, True))
         self._offsets = [0, 0]
 
     def sends(self, *parts: tuple[int, bytes], closed: bool = False) -> StreamUpdate:

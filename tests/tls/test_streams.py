@@ -197,7 +197,7 @@ def _with_packet_again(pcap: bytes, row) -> bytes:
 
 def _update(pieces: list[bytes], *, closed: bool = False) -> StreamUpdate:
     ends = (Endpoint("10.0.0.1", 4000), Endpoint("10.0.0.2", 9092))
-    tcp = TcpConnection(1, ends, 1, 0, 0, 0, 1, [True, True])
+    tcp = TcpConnection(1, ends, 1, 0, 0, 0, 1, (True, True))
     return _update_of(tcp, pieces, closed=closed)
 
 

@@ -41,7 +41,7 @@ def rows_of(name: str, **options: Any) -> list[ConnectionRow]:
 def connection(serial: int = 1, *, start_seen: bool = True) -> TcpConnection:
     ends = (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9093))
     tcp = TcpConnection(serial, ends, 1, 0 if start_seen else None, 0, 0)
-    tcp.start_seen = [start_seen, start_seen]
+    tcp.start_seen = start_seen, start_seen
     return tcp
 
 

@@ -55,8 +55,7 @@ cdef class SplitPrefix:
 
     cpdef begin(self, segments, long long index, long long stream_offset, long long used)
     cpdef int add(self, segments, long long index) except -2
-    cpdef end(self, Frame frame, long long size)
-    cpdef clear(self)
+    cpdef Frame end(self, long long size)
 
 
 cdef list _NO_LOSSES
@@ -90,16 +89,21 @@ cdef int _check(Segments segments, long long index) except -1
 
 
 cdef class FrameCutter:
-    cdef readonly long long smallest_bytes, largest_bytes
+    cdef readonly int smallest_bytes, largest_bytes
     cdef public int remaining_small_frames
+    cdef object _locator
     cdef CutFrames _cut_so_far
-    cdef public list _losses
-    cdef public BoundarySearch _search
+    cdef list _losses
+    cdef BoundarySearch _made_search
     cdef long long _begun
     cdef public long long _search_from
-    cdef public PartialFrame partial
-    cdef public SplitPrefix _prefix
+    cdef PartialFrame _made_partial
+    cdef SplitPrefix _split
 
+    cdef CutFrames _results(self)
+    cpdef Frame partial_frame(self)
+    cdef bint _has_split(self) noexcept
+    cdef bint _is_searching(self) noexcept
     cpdef bint is_in_sync(self) except -1
     cpdef bint needs_locator(self) except -1
     cpdef CutFrames feed(self, list items)
@@ -122,9 +126,10 @@ cdef class FrameCutter:
         size=cython.longlong)
     cdef long long _cut_segment(self, Segments segments, long long index, long long offset,
         long long used) except -1
+    cdef _begin_partial(self, Frame frame, long long remaining)
     cdef _finish(self, long long time_ns, long long packet)
     @cython.locals(prefix_bytes=cython.longlong)
-    cdef long long _complete_prefix(self, Frame frame, Segments segments, long long index) except -2
+    cdef long long _complete_prefix(self, SplitPrefix split, Segments segments, long long index) except -2
 
 
 cdef bint _accepts(FrameCutter cutter, long long size) except -1

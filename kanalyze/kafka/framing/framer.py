@@ -390,11 +390,6 @@ class PartialFrame:
         """Stream bytes of the frame so far, its holes included; 0 if there is no frame."""
         return 0 if self.frame is None else self.frame.length - self.remaining
 
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes of the frame that are buffered; 0 if there is no frame."""
-        return 0 if self.frame is None else self.frame.buffered_bytes
-
     def extend(self, frame: Frame, spread: SegmentSpan) -> None:
         """Add the next bytes to the frame, which is :attr:`frame`."""
         if spread.buffered_bytes:
@@ -461,27 +456,25 @@ class SplitPrefix:
         """The size that the prefix declares; None until the prefix is complete."""
         return _size(self._bytes)[0] if len(self._bytes) == 4 else None
 
-    def chunk(self, frame: Frame, end: int) -> Chunk:
+    def chunk(self, end: int) -> Chunk:
         """Return the bytes of the prefix before stream offset ``end``, to be searched.
 
-        ``frame`` is :attr:`frame`. If the bytes came in several packets, all get the time and the
-        number of the first one.
+        If the bytes came in several packets, all get the time and the number of the first one.
         """
+        frame = self.frame
+        assert frame is not None  # begun
         size = end - frame.stream_offset
         data = memoryview(self._bytes)[:size]
         segments = Segments(data, [0], [size], [size], [frame.start_time_ns], [frame.start_packet])
         return Chunk(frame.stream_offset, segments, 0, 1)
 
-    def end(self, frame: Frame, size: int) -> None:
-        """Set the size and the prefix of ``frame``, which is :attr:`frame`; forget the prefix."""
+    def end(self, size: int) -> Frame:
+        """Return :attr:`frame`, with its size and the prefix."""
+        frame = self.frame
+        assert frame is not None  # begun
         frame.length = size + 4
         frame.add(0, memoryview(self._bytes))
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the prefix."""
-        self._bytes = b""
-        self.frame = None
+        return frame
 
 
 LARGEST_FRAME_BYTES = 100 * 1024 * 1024
@@ -641,7 +634,10 @@ class FrameCutter:
     frames.
     """
 
-    _NOT_SAVED = ("_begun", "_cut_so_far", "_losses", "largest_bytes", "smallest_bytes")
+    _NOT_SAVED = (
+        *("_begun", "_cut_so_far", "_locator", "_losses", "_made_partial", "_made_search"),
+        *("_split", "largest_bytes", "smallest_bytes"),
+    )
     _SAVED = Saved(
         "_search:here _search_from:count remaining_small_frames:count partial:here _prefix:here"
     )
@@ -665,48 +661,85 @@ class FrameCutter:
         self.smallest_bytes, self.largest_bytes = smallest_bytes, largest_bytes
         self.remaining_small_frames = _MAX_SMALL_FRAMES
         """How many frames that are too small are still accepted."""
-        self._cut_so_far = CutFrames()
-        self._losses: list[SyncLoss] = []
+        self._locator = locator
+        self._cut_so_far: CutFrames | None = None
+        """The results of this step; None before the first."""
+        self._losses = _NO_LOSSES
         self._begun = 0
         """Length of the frame that begins where cutting stopped, and continues in the next segment;
         0 if there is none."""
-        self._search = BoundarySearch(locator, is_on=not in_sync)
+        self._made_search = None if in_sync else BoundarySearch(locator, is_on=True)
         self._search_from = 0
-        self._prefix = SplitPrefix()
-        self.partial = PartialFrame()
+        self._split: SplitPrefix | None = None
+        self._made_partial: PartialFrame | None = None
 
     def _after_load(self) -> None:
-        incomplete = (self.partial.frame is not None) + (self._prefix.frame is not None)
-        if self._search.is_on + incomplete > 1 or self.remaining_small_frames > _MAX_SMALL_FRAMES:
+        incomplete = (self.partial_frame() is not None) + self._has_split()
+        if self._is_searching() + incomplete > 1 or self.remaining_small_frames > _MAX_SMALL_FRAMES:
             raise ValueError("contradictory framer state")
+
+    @property
+    def _search(self) -> BoundarySearch:
+        """What searches a boundary; most streams are never out of sync."""
+        if self._made_search is None:
+            self._made_search = BoundarySearch(self._locator, is_on=False)
+        return self._made_search
+
+    @property
+    def _prefix(self) -> SplitPrefix:
+        """The size prefix that is split; it has no frame if none is."""
+        if self._split is None:
+            self._split = SplitPrefix()
+        return self._split
+
+    @property
+    def partial(self) -> PartialFrame:
+        """What there is of the frame that has begun and is not complete."""
+        if self._made_partial is None:
+            self._made_partial = PartialFrame()
+        return self._made_partial
+
+    def partial_frame(self) -> Frame | None:
+        """Return the frame that has begun and is not complete; None if there is none."""
+        return None if self._made_partial is None else self._made_partial.frame
+
+    def _has_split(self) -> bool:
+        return self._split is not None and self._split.frame is not None
+
+    def _is_searching(self) -> bool:
+        return self._made_search is not None and self._made_search.is_on
 
     def is_in_sync(self) -> bool:
         """Return true if the next byte continues a frame of known size, or begins a frame."""
-        return not self._search.is_on and self._prefix.frame is None
+        return not self._is_searching() and not self._has_split()
 
     def needs_locator(self) -> bool:
         """Return true if the next items may be shown to the locator."""
-        frame = self.partial.frame
-        return self._search.is_on or (frame is not None and self._search.is_unconfirmed(frame))
+        search, frame = self._made_search, self.partial_frame()
+        if search is None:
+            return False
+        return search.is_on or (frame is not None and search.is_unconfirmed(frame))
 
     @property
     def skipped_bytes(self) -> int:
         """Bytes that were skipped while out of sync."""
-        return self._search.skipped_bytes
+        return 0 if self._made_search is None else self._made_search.skipped_bytes
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes kept of an incomplete frame and of a search."""
-        return self.partial.buffered_bytes + self._search.buffered_bytes
+        searched = 0 if self._made_search is None else self._made_search.buffered_bytes
+        frame = self.partial_frame()
+        return searched if frame is None else searched + frame.buffered_bytes
 
     def shed(self) -> tuple[int, int]:
         """Drop what is buffered; return the stream offset it began at, and how many bytes.
 
         The beginning of an incomplete frame stays: it has the header.
         """
-        if self._search.is_on:
+        if self._is_searching():
             return self._search.offset, self._search.clear()
-        frame = self.partial.frame
+        frame = self.partial_frame()
         if frame is not None:
             return frame.stream_offset + _KEPT_BYTES, frame.drop_after(_KEPT_BYTES)
         return 0, 0
@@ -726,17 +759,16 @@ class FrameCutter:
 
         The caller brings the locator up to date before it feeds the rest.
         """
-        losses = self._losses
         for index in range(len(items)):
             item = items[index]
             rest = self._gap(item) if isinstance(item, Gap) else self._cut_chunks([item])
-            if losses:
+            if self._losses:
                 return self._cut_frames([*rest, *items[index + 1 :]])
         return self._cut_frames(_NO_ITEMS)
 
     def finish(self) -> CutFrames:
         """End the stream: search the buffered bytes for frames, and skip the rest."""
-        while self._search.is_on:
+        while self._is_searching():
             chunks = self._search.search_buffered()
             if not chunks:
                 self._search.clear()
@@ -747,13 +779,15 @@ class FrameCutter:
 
     def _cut_frames(self, rest: list[StreamItem]) -> CutFrames:
         """Return the results so far, and begin new ones."""
-        cut = self._cut_so_far
-        cut.rest = rest
-        self._cut_so_far = CutFrames()
-        if self._losses:
-            cut.losses = self._losses
-            self._losses = []
+        cut = self._results()
+        cut.rest, cut.losses = rest, self._losses
+        self._cut_so_far, self._losses = None, _NO_LOSSES
         return cut
+
+    def _results(self) -> CutFrames:
+        if self._cut_so_far is None:
+            self._cut_so_far = CutFrames()
+        return self._cut_so_far
 
     # -- in sync ------------------------------------------------------------------------------
 
@@ -765,7 +799,7 @@ class FrameCutter:
         losses_before = len(self._losses)
         while chunks:
             chunk = chunks.pop()
-            if self._search.is_on:
+            if self._is_searching():
                 chunks += self._search.search(chunk)
             else:
                 chunks += self._cut(chunk)
@@ -777,11 +811,11 @@ class FrameCutter:
         """Cut a chunk in sync; return what is left where sync was lost, in reverse order."""
         segments = chunk.segments
         lengths = segments.lengths
-        partial = self.partial
         index, last = chunk.first, chunk.last
         offset, used = chunk.stream_offset, 0
         while index < last:
-            if partial.frame is not None:
+            partial = self._made_partial
+            if partial is not None and partial.frame is not None:
                 first, skip, added_bytes = index, used, 0
                 while True:
                     length = lengths[index] - used
@@ -798,13 +832,15 @@ class FrameCutter:
                 partial.extend(partial.frame, spread_of(segments, first, skip, added_bytes))
                 if not partial.remaining:
                     self._finish(segments.times[index], segments.packets[index])
-            elif self._prefix.frame is not None:
-                used = self._complete_prefix(self._prefix.frame, segments, index)
+            elif self._has_split():
+                split = self._split
+                assert split is not None
+                used = self._complete_prefix(split, segments, index)
                 if used < 0:
                     # The prefix's earlier bytes are searched too. Otherwise the result would
                     # depend on where the stream was cut into segments.
-                    before = self._prefix.chunk(self._prefix.frame, offset)
-                    begin, size = before.stream_offset, self._prefix.size
+                    before = split.chunk(offset)
+                    begin, size = before.stream_offset, split.size
                     self._out_of_sync(begin, size, segments.times[index], segments.packets[index])
                     return [Chunk(offset, segments, index, last), before]
             else:
@@ -815,7 +851,7 @@ class FrameCutter:
                     offset += lengths[index]
                     index += 1
                     used = end - offset
-            if self._search.is_on:
+            if self._is_searching():
                 return _from(chunk, index, offset, self._search_from)
             if index < last and used == lengths[index]:
                 offset += used
@@ -833,10 +869,9 @@ class FrameCutter:
         after = self._end_of_begun(segments, first, last, offset, skip, length)
         if after < 0:
             time_ns, packet = segments.times[first], segments.packets[first]
-            self.partial.frame = frame_begun(length, offset + skip, time_ns, packet)
-            self.partial.remaining = length
+            self._begin_partial(frame_begun(length, offset + skip, time_ns, packet), length)
         else:
-            self._cut_so_far.put(segments, first, skip, length, offset + skip, after)
+            self._results().put(segments, first, skip, length, offset + skip, after)
         return after
 
     def _end_of_begun(
@@ -847,7 +882,8 @@ class FrameCutter:
         -1 if that is not in these segments, if a byte of it was not captured, or if a search found
         it: then a :class:`Frame` has to keep what there is of it.
         """
-        if offset + skip == self._search._candidate_offset:
+        search = self._made_search
+        if search is not None and offset + skip == search._candidate_offset:
             return -1
         index, end = first, -skip
         while index < last:
@@ -891,48 +927,54 @@ class FrameCutter:
                 return used
             if used + size + 4 > captured:
                 frame = frame_in_segment(segments, index, used, size + 4, offset + used)
-                self._cut_so_far.add(frame)
+                self._results().add(frame)
             else:
-                self._cut_so_far.put(segments, index, used, size + 4, offset + used, index)
+                self._results().put(segments, index, used, size + 4, offset + used, index)
             used += size + 4
         return used
 
+    def _begin_partial(self, frame: Frame, remaining: int) -> None:
+        """Begin a frame, of which so many bytes are still to come."""
+        self._made_partial = PartialFrame()
+        self._made_partial.frame, self._made_partial.remaining = frame, remaining
+
     def _finish(self, time_ns: int, packet: int) -> None:
         """Complete the frame that has begun, with its last packet; NO_PACKET if that was lost."""
-        frame = self.partial.end(time_ns, packet)
+        partial, self._made_partial = self._made_partial, None
+        frame = None if partial is None else partial.end(time_ns, packet)
         if frame is None:
             return
-        if self._search.confirms(frame):
-            self._cut_so_far.add(frame)
+        if self._made_search is None or self._made_search.confirms(frame):
+            self._results().add(frame)
         else:
             self._reject(frame)
 
     def _reject(self, frame: Frame) -> None:
         """Drop a false frame that a search had found; search on after it."""
         self._search.skipped_bytes += frame.length - frame.missing_bytes
-        if not self._search.is_on:
+        if not self._is_searching():
             end = frame.stream_offset + frame.length
             time_ns, packet = frame.end_time_ns, frame.end_packet
             if time_ns is None or packet is None:
                 time_ns, packet = frame.start_time_ns, frame.start_packet
             self._out_of_sync(end, None, time_ns, packet)
 
-    def _complete_prefix(self, frame: Frame, segments: Segments, index: int) -> int:
+    def _complete_prefix(self, split: SplitPrefix, segments: Segments, index: int) -> int:
         """Add the rest of a split size prefix; return how many bytes of the segment it takes.
 
         Returns -1 if the size was not captured, or is implausible.
         """
         time_ns, packet = segments.times[index], segments.packets[index]
-        prefix_bytes = self._prefix.add(segments, index)
+        prefix_bytes = split.add(segments, index)
         if prefix_bytes < 0:
             return -1
-        size = self._prefix.size
+        size = split.size
         if size is None:
             return prefix_bytes
         if not _accepts(self, size):
             return -1
-        self._prefix.end(frame, size)
-        self.partial.frame, self.partial.remaining = frame, size
+        self._begin_partial(split.end(size), size)
+        self._split = None
         if size == 0:
             self._finish(time_ns, packet)
         return prefix_bytes
@@ -941,17 +983,16 @@ class FrameCutter:
 
     def _gap(self, gap: Gap) -> list[StreamItem]:
         """Step over missing bytes; return the items to feed again if sync was lost before them."""
-        search = self._search
-        if search.is_on:
+        if self._is_searching():
             losses_before = len(self._losses)
-            rest = self._cut_chunks(search.search_buffered())
+            rest = self._cut_chunks(self._search.search_buffered())
             if len(self._losses) > losses_before:
                 return [*rest, gap]
-        if search.is_on:
-            search.clear()
+        if self._is_searching():
+            self._search.clear()
             return []
-        partial = self.partial
-        if partial.frame is None or gap.length > partial.remaining:
+        partial = self._made_partial
+        if partial is None or partial.frame is None or gap.length > partial.remaining:
             self._out_of_sync(gap.stream_offset, None, gap.time_ns, gap.packet)
             return []
         partial.lose(gap.length)
@@ -968,13 +1009,14 @@ class FrameCutter:
         *,
         search_from: int | None = None,
     ) -> None:
-        self._losses.append(SyncLoss(stream_offset, size, time_ns, packet))
+        self._losses = [*self._losses, SyncLoss(stream_offset, size, time_ns, packet)]
         self._search.is_on = True
-        if self.partial.frame is not None:
+        partial = self._made_partial
+        if partial is not None and partial.frame is not None:
             # The frame is still of use: it may have its header, and its size on the wire is known.
-            self.partial.lose(self.partial.remaining)
+            partial.lose(partial.remaining)
             self._finish(0, NO_PACKET)
-        self._prefix.clear()
+        self._split = None
         self._search_from = stream_offset if search_from is None else search_from
 
 

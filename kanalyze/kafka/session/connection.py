@@ -304,7 +304,7 @@ class KafkaConnection:
         cut = self._requests.feed(items[self.client_index])
         self._builder.lose(cut.losses, self.client_index, events)
         self._feed_responses(items[1 - self.client_index], cut, events)
-        request, response = self._requests.partial.frame, self._responses.partial.frame
+        request, response = self._requests.partial_frame(), self._responses.partial_frame()
         if request is not None:
             self._builder.trim_request(request, events)
             request.detach()
@@ -385,7 +385,7 @@ class KafkaConnection:
         self, cutter: FrameCutter, direction: int, events: ConnectionEvents
     ) -> Frame | None:
         """Report the frame that a direction ends within, and return it; None if there is none."""
-        frame = cutter.partial.frame
+        frame = cutter.partial_frame()
         if frame is not None:
             seen_bytes = cutter.partial.seen_bytes
             self._builder.bodies.undecoded_bytes += seen_bytes

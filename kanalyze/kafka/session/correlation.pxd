@@ -10,15 +10,14 @@ cdef enum:
 @cython.final
 cdef class PendingRequests:
     cdef public long long _most
-    cdef public dict _by_id
     cdef list _few
-    cdef long long _ids[FEW]
-    cdef public bint _is_in_table
+    cdef dict _table
     cdef readonly long long size
 
-    @cython.locals(exchange=Exchange)
-    cdef _put_in_table(self)
+    cdef dict _by_id(self)
+    @cython.locals(few=cython.Py_ssize_t)
     cpdef add(self, Exchange exchange)
+    @cython.locals(index=cython.Py_ssize_t, few=Exchange)
     cdef Py_ssize_t _place(self, long long correlation_id) except -2
     cpdef oldest(self, long long correlation_id)
     cpdef Exchange first(self)
@@ -53,7 +52,8 @@ cdef class Correlator:
 
 @cython.final
 cdef class _UsedIds:
-    cdef public list _firsts, _lasts
+    cdef public object _firsts, _lasts
+    cdef long long _first
     cdef public long long _last, _limit
 
     cpdef bint add(self, long long correlation_id) except -1

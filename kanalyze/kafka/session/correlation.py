@@ -27,6 +27,7 @@ response comes for long, the broker counts as one that sends none, and later req
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
@@ -61,41 +62,38 @@ class PendingRequests:
     first, which is faster than the table. ``most`` is 1 or more.
     """
 
-    _NOT_SAVED = ("_by_id", "_few", "_ids", "_is_in_table", "_most", "size")
+    _NOT_SAVED = ("_few", "_most", "_table", "size")
     """The state has the exchanges, one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
-        self._few: list[Exchange] = []
-        if not cython.compiled:
-            self._ids = [0] * FEW  # the ids of the few
-        self._is_in_table = False
-        """True from when the table is needed until nothing is pending."""
-        self._by_id: dict[int, Exchange | deque[Exchange]] = {}
+        self._few: list[Exchange] | None = None
+        self._table: dict[int, Exchange | deque[Exchange]] | None = None
+        """None until it is needed, and again when nothing is pending."""
         self.size = 0
 
     def __len__(self) -> int:
         return self.size
 
     def __iter__(self) -> Iterator[Exchange]:
-        self._put_in_table()
-        for waiting in self._by_id.values():
+        for waiting in self._by_id().values():
             if isinstance(waiting, deque):
                 yield from waiting
             else:
                 yield waiting
 
-    def _put_in_table(self) -> None:
-        """Move the few into the table."""
-        for exchange in self._few:
-            self._by_id[exchange.correlation] = exchange
-        self._few.clear()
-        self._is_in_table = self.size > 0
+    def _by_id(self) -> dict[int, Exchange | deque[Exchange]]:
+        """Return the table, with the few moved into it."""
+        if self._table is None:
+            self._table = {exchange.correlation: exchange for exchange in self._few or ()}
+            self._few = None
+        return self._table
 
     def _place(self, correlation_id: int) -> int:
         """Return the place of an id among the few; -1 if it is not there."""
-        for index in range(len(self._few)):
-            if self._ids[index] == correlation_id:
+        for index in range(self.size):
+            few: Exchange = self._few[index]  # type: ignore[index]
+            if few.correlation == correlation_id:
                 return index
         return -1
 
@@ -114,66 +112,69 @@ class PendingRequests:
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an exchange; return the oldest one if there are too many."""
         if self.size == 0:
-            self._is_in_table = False
-        if not self._is_in_table:
-            few = len(self._few)
+            self._few, self._table = [exchange], None
+            self.size = 1
+            return None
+        if self._table is None and self._few is not None:
+            few = self.size
             if few < FEW and few < self._most and self._place(exchange.correlation) < 0:
                 self._few.append(exchange)
-                self._ids[few] = exchange.correlation
                 self.size += 1
                 return None
-            self._put_in_table()
-        waiting = self._by_id.setdefault(exchange.correlation, exchange)
+        by_id = self._by_id()
+        waiting = by_id.setdefault(exchange.correlation, exchange)
         if isinstance(waiting, deque):
             waiting.append(exchange)
         elif waiting is not exchange:
             # A queue is made only for an id that is in use twice, which is rare.
-            self._by_id[exchange.correlation] = deque((waiting, exchange))
+            by_id[exchange.correlation] = deque((waiting, exchange))
         self.size += 1
         if self.size <= self._most:
             return None
-        return self.pop(next(iter(self._by_id)))
+        return self.pop(next(iter(by_id)))
 
     def oldest(self, correlation_id: int) -> Exchange | None:
         """Return the oldest exchange with this id."""
-        if not self._is_in_table:
+        if self.size == 0:
+            return None
+        if self._few is not None:
             index = self._place(correlation_id)
             return None if index < 0 else self._few[index]
-        waiting = self._by_id.get(correlation_id)
+        waiting = self._by_id().get(correlation_id)
         return waiting[0] if isinstance(waiting, deque) else waiting
 
     def first(self) -> Exchange | None:
         """Return the exchange that was added first; the first of any id, if ids are used twice."""
         if self.size == 0:  # the table has a trace of each that it had, which takes time to pass
             return None
-        if self._few:
+        if self._few is not None:
             return self._few[0]
-        for waiting in self._by_id.values():
+        for waiting in self._by_id().values():
             return waiting[0] if isinstance(waiting, deque) else waiting
         return None
 
     def count(self, correlation_id: int) -> int:
         """Return how many exchanges have this id."""
-        self._put_in_table()
-        waiting = self._by_id.get(correlation_id)
+        waiting = self._by_id().get(correlation_id)
         if waiting is None:
             return 0
         return len(waiting) if isinstance(waiting, deque) else 1
 
     def pop(self, correlation_id: int) -> Exchange | None:
         """Remove and return the oldest exchange with this id; None if there is none."""
-        if not self._is_in_table:
+        if self.size == 0:
+            return None
+        if self._few is not None:
             index = self._place(correlation_id)
             if index < 0:
                 return None
-            few = self._few[index]
-            del self._few[index]
+            few = self._few.pop(index)
             self.size -= 1
-            while index < self.size:
-                self._ids[index] = self._ids[index + 1]
-                index += 1
+            if self.size == 0:
+                self._few = None
             return few
-        waiting = self._by_id.get(correlation_id)
+        by_id = self._by_id()
+        waiting = by_id.get(correlation_id)
         if waiting is None:
             return None
         self.size -= 1
@@ -182,19 +183,19 @@ class PendingRequests:
             if waiting:
                 return oldest
             waiting = oldest
-        del self._by_id[correlation_id]
+        del by_id[correlation_id]
         return waiting
 
     def remove(self, exchange: Exchange) -> None:
         """Remove an exchange."""
-        self._put_in_table()
-        waiting = self._by_id[exchange.correlation]
+        by_id = self._by_id()
+        waiting = by_id[exchange.correlation]
         self.size -= 1
         if isinstance(waiting, deque):
             waiting.remove(exchange)
             if waiting:
                 return
-        del self._by_id[exchange.correlation]
+        del by_id[exchange.correlation]
 
     def apis(self) -> dict[int, set[tuple[int, int]]]:
         """Return the (api_key, api_version) of the exchanges of each correlation id."""
@@ -210,9 +211,8 @@ class PendingRequests:
         if self.size == 0:
             return []
         requests = list(self)
-        self._by_id.clear()
+        self._table = None
         self.size = 0
-        self._is_in_table = False
         requests.sort(key=_start_packet)
         return requests
 
@@ -400,17 +400,28 @@ class Correlator:
         )
 
 
+_NO_RUNS = array("q")
+"""Shared by all that have no arrays: never written to."""
+
+
 class _UsedIds:
     """The ids that were used, as runs of consecutive ids; most clients have one run."""
 
-    _SAVED = Saved("_last:int _limit:int _firsts:list[int] _lasts:list[int]")
+    _NOT_SAVED = ("_first",)
+    _SAVED = Saved("_last:int _limit:int _firsts:array[int] _lasts:array[int]")
 
     def __init__(self) -> None:
-        self._firsts: list[int] = []
-        self._lasts: list[int] = []
+        self._first = _NO_ID
+        """The first id of the first run, which has no arrays while it is alone."""
+        self._firsts = self._lasts = _NO_RUNS
         self._last = 0
         """The end of the growing run; ids after it are free below ``_limit``."""
         self._limit = 0
+
+    def _before_save(self) -> None:
+        """Put the first run into arrays, if it is alone."""
+        if not self._firsts and self._first != _NO_ID:
+            self._firsts, self._lasts = array("q", (self._first,)), array("q", (self._last,))
 
     def _after_load(self) -> None:
         firsts = self._firsts
@@ -419,6 +430,7 @@ class _UsedIds:
             raise ValueError("runs of ids that overlap")
         if firsts and not firsts[0] <= self._last < _NO_ID:
             raise ValueError("a growing run that does not exist")
+        self._first = firsts[0] if firsts else _NO_ID
 
     def add(self, correlation_id: int) -> bool:
         """Add an id; tell whether it was used before, or may have been."""
@@ -428,8 +440,13 @@ class _UsedIds:
         return self._start_run(correlation_id)
 
     def _start_run(self, correlation_id: int) -> bool:
+        if self._first == _NO_ID:
+            self._first = self._last = correlation_id
+            self._limit = _NO_ID
+            return False
+        self._before_save()
         firsts, lasts = self._firsts, self._lasts
-        if firsts and correlation_id > self._last and self._limit == _NO_ID:
+        if correlation_id > self._last and self._limit == _NO_ID:
             # A client with one counter for several connections leaves holes in each of them.
             lasts[-1] = self._last
             firsts.append(correlation_id)
@@ -438,8 +455,7 @@ class _UsedIds:
                 del firsts[1], lasts[0]
             self._last = correlation_id
             return False
-        if firsts:
-            lasts[bisect_right(firsts, self._last) - 1] = self._last
+        lasts[bisect_right(firsts, self._last) - 1] = self._last
         index = bisect_right(firsts, correlation_id)
         if index and correlation_id <= lasts[index - 1]:
             return True

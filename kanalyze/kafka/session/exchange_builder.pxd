@@ -66,21 +66,26 @@ cdef class SlowPath:
 @cython.final
 cdef class ExchangeBuilder:
     cdef int _client_index, _broker_index
-    cdef RequestHead _head
     cdef MessageReader _reader
     cdef WholeMessages _whole
     cdef public long long _previous_ns
     cdef readonly Correlator correlator
     cdef readonly MessageBodies bodies
-    cdef readonly SlowPath _slow
+    cdef object _locator
+    cdef Peers _peers
+    cdef SlowPath _made_slow
 
+    cdef SlowPath _slow(self)
     cpdef bint is_settled(self) except -1
     cdef lose(self, list losses, int direction, ConnectionEvents events)
+    @cython.locals(is_usual=cython.bint)
     cpdef add_request(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
+    cdef _follow_request(self, Frame frame, RequestHeader header, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)
     @cython.locals(exchange=Exchange)
     cpdef add_response(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef Exchange _match(self, long long packet, long long correlation_id, ConnectionEvents events)
+    cdef _lost_before(self, Exchange exchange)
     cdef _complete(self, Exchange exchange, CutFrames cut, Py_ssize_t index,
         ConnectionEvents events)
     cpdef close(self, ConnectionEvents events)

@@ -41,7 +41,6 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
 if not cython.compiled:
     from kanalyze.common.compiled import (
         cython,  # addresses of structs are the structs
-        new_record,
     )
     from kanalyze.kafka.framing.frame import NO_PACKET, request_header_of
     from kanalyze.kafka.framing.framer import completion_packet
@@ -220,7 +219,6 @@ class SlowPath:
         locator: RequestLocator,
         correlator: Correlator,
         bodies: MessageBodies,
-        tokens_first: bool,
     ) -> None:
         """Take the arguments of ``KafkaConnection``, and parts of its :class:`ExchangeBuilder`."""
         self._client_index, self._broker_index = client_index, 1 - client_index
@@ -237,9 +235,17 @@ class SlowPath:
         self.one_way = OneWayRequests()
         self.request_state: int = IN_SYNC
         self.response_state: int = IN_SYNC
-        if tokens_first:
-            self._login = Login(peers, reader, locator, tokens_first=True)
-            self._follow_login()
+
+    def begin_login(self) -> None:
+        """Expect raw tokens before the first request."""
+        self._login = Login(self.peers, self._reader, self._locator, tokens_first=True)
+        self._follow_login()
+
+    def know(self, peers: Peers) -> None:
+        """Replace the ends by the same with more names."""
+        self.peers = peers
+        if self._login is not None:
+            self._login.peers = peers
 
     @property
     def login(self) -> Login:
@@ -333,13 +339,6 @@ class SlowPath:
 
     def follow_request(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
         """Follow a request of the login, or of an unknown API, which may have a token too."""
-        if header.api_key == API_VERSIONS:
-            software = self._reader.fields.software(frame, header)
-            if software is not None:
-                self.peers = self.peers.with_software(*software)
-                if self._login is not None:
-                    self._login.peers = self.peers
-            return
         self.login.follow_request(frame, header)
         self._follow_login()
         token = PREFIX_BYTES, frame.length
@@ -441,12 +440,13 @@ def end_one_way(exchanges: list[Exchange], packet: int | None, events: Connectio
 class ExchangeBuilder:
     """Pairs requests and responses of one connection, and reads their bodies."""
 
-    if not cython.compiled:
-        _head = new_record()
-    _NOT_SAVED = ("_broker_index", "_client_index", "_reader", "_whole")
+    _NOT_SAVED = (
+        *("_broker_index", "_client_index", "_locator", "_made_slow", "_peers", "_reader"),
+        "_whole",
+    )
     _SAVED = Saved(
-        "_slow.login:here bodies:here _slow.tokens:here _slow.losses:here _slow.early:here "
-        "correlator:here _slow.one_way:here _previous_ns:int",
+        "slow.login:here bodies:here slow.tokens:here slow.losses:here slow.early:here "
+        "correlator:here slow.one_way:here _previous_ns:int",
         is_context=True,
     )
 
@@ -468,17 +468,31 @@ class ExchangeBuilder:
         """When the last response ended; 0 if there was none, or its end was lost."""
         self.correlator = Correlator(from_start=from_start)
         self.bodies = MessageBodies(reader, keep)
-        self._slow = SlowPath(
-            peers, client_index, reader, locator, self.correlator, self.bodies, tokens_first
-        )
+        self._locator = locator
+        self._peers = peers
+        self._made_slow: SlowPath | None = None
+        if tokens_first:
+            self._slow().begin_login()
 
     def _after_load(self) -> None:
-        self._slow.restore()
+        self._slow().restore()
+
+    @property
+    def slow(self) -> SlowPath:
+        """What reads all that is no message in order; made when first needed."""
+        return self._slow()
+
+    def _slow(self) -> SlowPath:
+        if self._made_slow is None:
+            reader, locator = self._reader, self._locator
+            parts = self.correlator, self.bodies
+            self._made_slow = SlowPath(self._peers, self._client_index, reader, locator, *parts)
+        return self._made_slow
 
     @property
     def peers(self) -> Peers:
         """The ends of the connection, as known now."""
-        return self._slow.peers
+        return self._peers if self._made_slow is None else self._made_slow.peers
 
     @property
     def body_states(self) -> BodyStates:
@@ -488,32 +502,38 @@ class ExchangeBuilder:
     @property
     def buffered_bytes(self) -> int:
         """About how much memory pending requests and early responses take."""
-        pending = self.correlator.pending.size + len(self._slow.one_way)
-        return self._slow.early.buffered_bytes + pending * PENDING_BYTES
+        pending, slow = self.correlator.pending.size, self._made_slow
+        if slow is None:
+            return pending * PENDING_BYTES
+        return slow.early.buffered_bytes + (pending + len(slow.one_way)) * PENDING_BYTES
 
     def is_settled(self) -> bool:
         """Return true if no loss is open and no early response waits for its request."""
-        return not (self._slow.early.has_any() or self._slow.losses.is_waiting())
+        slow = self._made_slow
+        return slow is None or not (slow.early.has_any() or slow.losses.is_waiting())
 
     def begin(self, in_sync: tuple[bool, bool]) -> ConnectionEvents:
         """Return the events of a connection that begins out of sync, or with missing bytes."""
         is_whole = all(in_sync) and not self.correlator.lost.requests
-        return self._slow.begin(in_sync, is_whole=is_whole)
+        return self._slow().begin(in_sync, is_whole=is_whole)
 
     def lose(self, losses: list[SyncLoss], direction: int, events: ConnectionEvents) -> None:
         """Note where a direction lost sync, if it did."""
         if losses:
-            self._slow.lose(losses, direction, events)
+            slow = self._slow()
+            slow.lose(losses, direction, events)
 
     # -- requests ---------------------------------------------------------------------------------
 
     def add_request(self, cut: CutFrames, index: int, events: ConnectionEvents) -> None:
         """Read a frame of the client."""
-        head, frame = cython.address(self._head), cython.address(cut.items[index])
-        slow = self._slow
-        if slow.request_state == IN_SYNC and self._whole.head(cut, index, head):
+        head, frame = cython.address(self._whole.last_head), cython.address(cut.items[index])
+        slow = self._made_slow
+        is_usual = slow is None or slow.request_state == IN_SYNC
+        if is_usual and self._whole.head(cut, index, head):
             client_id = self._whole.client_id(cut, index, head)
         else:
+            slow = self._slow()
             header = slow.request_header(cut.frame(index), events)
             if header is None:
                 return
@@ -527,24 +547,43 @@ class ExchangeBuilder:
             header = request_header_of(
                 key, head.api_version, head.correlation_id, client_id, head.body
             )
-            slow.follow_request(cut.frame(index), header, events)
-        peers, request, number = slow.peers, message_of(frame), head.correlation_id
+            self._follow_request(cut.frame(index), header, events)
+            slow = self._made_slow
+        peers = self._peers if slow is None else slow.peers
+        request, number = message_of(frame), head.correlation_id
         exchange = exchange_of(peers, request, key, head.api_version, number, client_id)
         if frame.is_object and cut.frame(index).missing_bytes:
+            slow = self._slow()
             slow.losses.note_missing(cut.frame(index), self._client_index, exchange)
         exchange.one_way = self.bodies.read_request(
             cut, index, head, exchange, self._client_index, events
         )
-        if slow.early.has_any():
+        if slow is not None and slow.early.has_any():
             early = slow.early_response(exchange, events)
             if early is not None:
                 exchange.previous_ns = early.previous_ns
                 self._complete(exchange, _cut_of(early.frame), 0, events)
                 return
         if exchange.one_way:
+            slow = self._slow()
             end_one_way(slow.one_way.add(exchange), completion_packet(frame), events)
         else:
             self._add_pending(exchange, events)
+
+    def _follow_request(
+        self, frame: Frame, header: RequestHeader, events: ConnectionEvents
+    ) -> None:
+        """Follow a request that tells of the client, or may have a token."""
+        slow = self._made_slow
+        if header.api_key != API_VERSIONS:
+            slow = self._slow()
+            slow.follow_request(frame, header, events)
+            return
+        software = self._reader.fields.software(frame, header)
+        if software is not None:
+            self._peers = self.peers.with_software(*software)
+            if slow is not None:
+                slow.know(self._peers)
 
     def add_incomplete_request(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read the header of a request that the stream ended within."""
@@ -552,8 +591,9 @@ class ExchangeBuilder:
             header = self._reader.request_header(frame)
         except WireError:
             return
-        login = self._slow.login
-        if not self._slow.is_login() or login.may_be_request(header):
+        slow = self._slow()
+        login = slow.login
+        if not slow.is_login() or login.may_be_request(header):
             api = header.api_key, header.api_version, header.correlation_id
             exchange = Exchange(login.peers, Message(frame), None, *api, header.client_id)
             exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
@@ -569,8 +609,8 @@ class ExchangeBuilder:
 
     def add_response(self, cut: CutFrames, index: int, events: ConnectionEvents) -> None:
         """Read a frame of the broker."""
-        frame, slow = cython.address(cut.items[index]), self._slow
-        if slow.response_state != IN_SYNC:
+        frame, slow = cython.address(cut.items[index]), self._made_slow
+        if slow is not None and slow.response_state != IN_SYNC:
             slow.pass_losses(cut.frame(index), self._broker_index, events)
         previous_ns = self._previous_ns
         self._previous_ns = 0 if frame.last_packet == NO_PACKET else frame.last_ns
@@ -581,14 +621,15 @@ class ExchangeBuilder:
         exchange = None
         if correlation_id != NO_ID:
             exchange = self._match(frame.start_packet, correlation_id, events)
-            if exchange is None and slow.one_way.has_any():
+            if exchange is None and slow is not None and slow.one_way.has_any():
                 whole, checks = cut.frame(index), self._reader.checks
                 exchange = slow.one_way.match(whole, correlation_id, checks)
         if exchange is None:
+            slow = self._slow()
             slow.add_unmatched(cut.frame(index), correlation_id, previous_ns, events)
             return
         exchange.previous_ns = previous_ns
-        if slow.early.has_any() or slow.one_way.has_any():
+        if slow is not None and (slow.early.has_any() or slow.one_way.has_any()):
             packet = completion_packet(frame)
             slow.pass_over(exchange.request, frame.stream_offset, packet, events)
         self._complete(exchange, cut, index, events)
@@ -604,7 +645,7 @@ class ExchangeBuilder:
             exchange.response = Message(frame)
             exchange.malformed = True
             exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
-            exchange.lost_ns = self._slow.losses.lost_before(exchange)
+            exchange.lost_ns = self._lost_before(exchange)
             events.exchanges.append(exchange)
 
     def _match(self, packet: int, correlation_id: int, events: ConnectionEvents) -> Exchange | None:
@@ -614,17 +655,22 @@ class ExchangeBuilder:
                 _end_unanswered(dropped, self.correlator.lost, events)
         return self.correlator.match(correlation_id, packet)
 
+    def _lost_before(self, exchange: Exchange) -> int | None:
+        slow = self._made_slow
+        return None if slow is None else slow.losses.lost_before(exchange)
+
     # -- completion -------------------------------------------------------------------------------
 
     def _complete(
         self, exchange: Exchange, cut: CutFrames, index: int, events: ConnectionEvents
     ) -> None:
         """Complete an exchange with its response."""
-        direction, frame, slow = self._broker_index, cython.address(cut.items[index]), self._slow
+        direction, frame = self._broker_index, cython.address(cut.items[index])
+        slow = self._made_slow
         request, response = exchange.request, message_of(frame)
         exchange.response = response
         if exchange.key == SASL_AUTHENTICATE:
-            whole = cut.frame(index)
+            whole, slow = cut.frame(index), self._slow()
             token = self._reader.fields.token_in_response(whole, exchange.key_version)
             events.token_bytes.append(slow.tokens.of_frame(whole, direction, *token))
         if request is not None:
@@ -634,29 +680,36 @@ class ExchangeBuilder:
             anomaly = frame_anomaly(kind, tcp, cut.frame(index), direction, "", exchange)
             events.anomalies.append(anomaly)
         if frame.is_object and cut.frame(index).missing_bytes:
+            slow = self._slow()
             slow.losses.note_missing(cut.frame(index), direction, exchange)
         self.bodies.read_response(cut, index, exchange, direction, events)
-        if slow.response_state != IN_SYNC and slow.is_login():
+        if slow is not None and slow.response_state != IN_SYNC and slow.is_login():
             slow.follow_response(exchange, cut.frame(index))
-        exchange.lost_ns = slow.losses.lost_before(exchange)
+        exchange.lost_ns = self._lost_before(exchange)
         events.exchanges.append(exchange)
 
     def expire(self, before_ns: int, events: ConnectionEvents) -> None:
         """Complete requests that expect no response, if they had waited too long by a Unix time."""
-        if self._slow.one_way.has_any():
-            end_one_way(self._slow.one_way.expire(before_ns), None, events)
+        slow = self._made_slow
+        if slow is not None and slow.one_way.has_any():
+            end_one_way(slow.one_way.expire(before_ns), None, events)
 
     def shed(self, events: ConnectionEvents) -> None:
         """Drop early responses and the older half of the pending requests."""
-        self._slow.end_early(events)
+        slow = self._made_slow
+        if slow is not None:
+            slow.end_early(events)
         for exchange in self.correlator.drop_oldest(len(self.correlator.pending) // 2):
             events.anomalies.append(exchange_anomaly(AnomalyKind.PENDING_LIMIT, exchange))
             _end_unanswered(exchange, self.correlator.lost, events)
-        end_one_way(self._slow.one_way.drop_all(), None, events)
+        if slow is not None:
+            end_one_way(slow.one_way.drop_all(), None, events)
 
     def close(self, events: ConnectionEvents) -> None:
         """Complete all exchanges that are not complete: pending requests, early responses."""
-        self._slow.close(events)
+        slow = self._made_slow
+        if slow is not None:
+            slow.close(events)
         for exchange in self.correlator.pending.pop_all():
             _end_unanswered(exchange, self.correlator.lost, events)
 
@@ -670,20 +723,21 @@ class ExchangeBuilder:
                 if not self.bodies.keeps_bytes(header.api_key):
                     api = header.api_key, header.api_version
                     self._reader.skim("request", frame, *api, header.body)
-        if self._slow.login.may_be_token(frame):
-            self._slow.suspect(frame, self._client_index, events)
+        if self._slow().login.may_be_token(frame):
+            self._slow().suspect(frame, self._client_index, events)
 
     def trim_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """As :meth:`trim_request`, for a response."""
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
-            if self._slow.is_login() or frame.missing_bytes > 0:
-                self._slow.suspect(frame, self._broker_index, events)
+            slow = self._slow()
+            if slow.is_login() or frame.missing_bytes > 0:
+                slow.suspect(frame, self._broker_index, events)
             return
         request = self.correlator.pending.oldest(correlation_id)
         if request is None or request.api_key == SASL_AUTHENTICATE:
-            self._slow.suspect(frame, self._broker_index, events)
+            self._slow().suspect(frame, self._broker_index, events)
         if request is None or request.api_key is None or frame.buffered_bytes <= frame.skim_above:
             return
         if not self.bodies.keeps_bytes(request.api_key):

@@ -556,7 +556,7 @@ class MessageBodies:
         self._reader = reader
         self._whole = reader.whole
         self._keep = keep
-        self._undetached: list[Exchange] = []
+        self._undetached: list[Exchange] | None = None
         """Exchanges of the current feed; the values of their messages are on the shared tape."""
         self.decoded_bytes = 0
         self.undecoded_bytes = 0
@@ -583,6 +583,8 @@ class MessageBodies:
         events: ConnectionEvents,
     ) -> bool:
         """Read the body of an exchange's request; return whether acks say that none comes back."""
+        if self._undetached is None:
+            self._undetached = []
         self._undetached.append(exchange)
         message, key, version = exchange.request, head.api_key, head.api_version
         assert message is not None
@@ -628,10 +630,13 @@ class MessageBodies:
 
     def detach_pending(self) -> None:
         """Copy the values of requests without a response: all connections share one tape."""
+        undetached = self._undetached
+        if undetached is None:
+            return
         pending: list[Message] = []
         cells = arena_bytes = 0
-        for index in range(len(self._undetached)):
-            exchange = self._undetached[index]
+        for index in range(len(undetached)):
+            exchange = undetached[index]
             request = exchange.request
             if exchange.response is None and request is not None and request.cells >= 0:
                 pending.append(request)
@@ -641,8 +646,7 @@ class MessageBodies:
             tape = Tape(cells, arena_bytes)
             for request in pending:
                 request.move(tape)
-        if self._undetached:
-            self._undetached = []
+        self._undetached = None
 
     def _too_large(self, frame: Frame, api_key: int) -> DecodedBody | None:
         """Return the result for a body that is not read, as its values may take too much memory.

@@ -178,6 +178,8 @@ def _responses(
 Verdict = Literal["yes", "perhaps", "no"]
 PendingApis: TypeAlias = dict[int, set[tuple[int, int]]]
 """The (api_key, api_version) of the pending requests of each correlation id."""
+_NOTHING_PENDING: PendingApis = {}
+"""Shared by all locators before their first search: nothing is ever added to it."""
 
 _INT32 = struct.Struct(">i")
 _SIZE = _INT32.unpack_from
@@ -451,7 +453,7 @@ class ResponseLocator(FrameLocator):
                 responses to requests from before it.
         """
         self._reader = reader
-        self._pending: PendingApis = {}
+        self._pending = _NOTHING_PENDING
         self._at_first_byte = from_middle
 
     def expect(self, pending: PendingApis) -> None:

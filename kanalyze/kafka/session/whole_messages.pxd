@@ -33,7 +33,7 @@ cdef class WholeMessages:
     cdef object _crc32c, _crc32
     cdef public bint reads_bodies
     cdef readonly long long batches, checked
-    cdef RequestHead _head
+    cdef RequestHead _head, last_head
 
     @cython.locals(begin=cython.longlong)
     cdef RequestHeader header_of(self, Frame frame)

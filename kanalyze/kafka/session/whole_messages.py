@@ -62,6 +62,7 @@ class WholeMessages:
     """Reads headers and bodies; one for all connections.
 
     Attributes:
+        last_head: the header of the request that is being read.
         reads_bodies: false where somebody needs more of a body than its fields.
         batches: how many batches of records the last body has, if they are checked.
         checked: how many of them were checked.
@@ -82,7 +83,7 @@ class WholeMessages:
         self.reads_bodies = True
         self.batches = self.checked = 0
         if not cython.compiled:
-            self._head = new_record()
+            self._head, self.last_head = new_record(), new_record()
 
     def header_of(self, frame: Frame) -> RequestHeader | None:
         """Read a header that is contiguous and in order; None for any other."""

@@ -2,12 +2,12 @@
 cimport cython
 
 from kanalyze.model.streams cimport NO_TIME, Segments, StreamUpdate
-from kanalyze.model.tcp cimport RoundTrips, TcpConnection
+from kanalyze.model.tcp cimport PACKETS, PAYLOAD_BYTES, RoundTrips, TcpConnection
 from kanalyze.net.tcp.half_stream cimport HalfStream, StreamWriter, distance
 from kanalyze.net.tcp.segment_iterator cimport (ACK, CONTROL, FIN, IS_COPY, IS_ZERO_WINDOW, RST,
     SYN, Segment, SegmentIterator)
 
-cdef int MIN_CELLS
+cdef int MIN_CELLS, NOTHING_SEEN
 
 # What Python imports too.
 cpdef enum:
@@ -102,13 +102,17 @@ cdef class OpenConnection:
     cdef _count(self, Segment segment, HalfStream mine, bint is_out_of_window)
 
 
-cdef count_in_order(TcpConnection tcp, long long index, long long packets, long long payload_bytes)
 cdef bint is_next(SegmentIterator iterator, HalfStream mine) except -1
 cdef bint is_usual(SegmentIterator iterator, HalfStream mine, Meter meter) except -1
 cdef bint may_repeat(SegmentIterator iterator, HalfStream mine) except -1
 cdef bint is_later_syn(Segment segment, HalfStream mine, HalfStream other) except -1
 cdef note_syn(TcpConnection tcp, Segment segment, HalfStream mine, HalfStream other)
 cdef bint is_untouched(HalfStream half) except -1
+
+
+cdef class ClosedConnection:
+    cdef public long long number, closed_ns, late
+    cdef public long long lower_first, lower_end, higher_first, higher_end
 
 
 cdef class HalfOpenConnection:

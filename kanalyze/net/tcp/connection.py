@@ -43,6 +43,7 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 
 if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
+    from kanalyze.model.tcp import PACKETS, PAYLOAD_BYTES
     from kanalyze.net.segment_columns import ACK, FIN, RST, SYN
     from kanalyze.net.tcp.half_stream import distance
     from kanalyze.net.tcp.segment_iterator import CONTROL, IS_COPY, IS_ZERO_WINDOW
@@ -52,6 +53,8 @@ if not cython.compiled:
     MAX_TIMED_SEGMENTS = 4096
 
 MIN_CELLS = 16
+NOTHING_SEEN = -1  # in place of a sequence number
+_NO_SPAN = NOTHING_SEEN, NOTHING_SEEN
 
 if TYPE_CHECKING:
     from kanalyze.common.plain_values import State
@@ -560,7 +563,7 @@ class OpenConnection:
                 writer = for_higher if from_higher else for_lower
                 writer.whole(mine.stream_offset, iterator.rank)
                 if iterator.captured[row] < length:
-                    mine.anomalies.snapped(
+                    mine.snapped(
                         mine.stream_offset,
                         length,
                         iterator.captured[row],
@@ -597,8 +600,10 @@ class OpenConnection:
             last_time_ns = max(last_time_ns, iterator.times[row])
             iterator.advance()
         if lower_packets or higher_packets:
-            count_in_order(self.tcp, lower.index, lower_packets, lower_bytes)
-            count_in_order(self.tcp, higher.index, higher_packets, higher_bytes)
+            self.tcp.add(PACKETS, lower.index, lower_packets)
+            self.tcp.add(PAYLOAD_BYTES, lower.index, lower_bytes)
+            self.tcp.add(PACKETS, higher.index, higher_packets)
+            self.tcp.add(PAYLOAD_BYTES, higher.index, higher_bytes)
             self.tcp.last_time_ns = last_time_ns
 
     def receive(self, segment: Segment, shared: Segments) -> bool:
@@ -680,9 +685,8 @@ class OpenConnection:
 
     def _count(self, segment: Segment, mine: HalfStream, is_out_of_window: bool) -> None:
         tcp, index = self.tcp, mine.index
-        tcp.packets[index] += 1
-        if segment.length:
-            tcp.payload_bytes[index] += segment.length
+        tcp.add(PACKETS, index, 1)
+        tcp.add(PAYLOAD_BYTES, index, segment.length)
         if segment.time_ns > tcp.last_time_ns:
             tcp.last_time_ns = segment.time_ns
         if segment.flags & RST:
@@ -697,13 +701,6 @@ class OpenConnection:
                 tcp.measures.keep_alive_packets[index] += 1
             is_last = bool(segment.flags & FIN) and mine.fin_offset is not None
             self.meter.take(segment, is_out_of_window, is_last)
-
-
-def count_in_order(tcp: TcpConnection, index: int, packets: int, payload_bytes: int) -> None:
-    """Count packets of one end that came in order."""
-    if packets:
-        tcp.packets[index] += packets
-        tcp.payload_bytes[index] += payload_bytes
 
 
 def is_next(iterator: SegmentIterator, mine: HalfStream) -> bool:
@@ -771,6 +768,52 @@ def is_untouched(half: HalfStream) -> bool:
     return half.stream_offset == 0 and not half.has_hole()
 
 
+class ClosedConnection:
+    """The last connection that closed on a pair of endpoints, as far as later packets need it.
+
+    Attributes:
+        late: number of segments with payload since the close.
+        lower_first, lower_end, higher_first, higher_end: of the streams of the lower and the higher
+            end, the sequence numbers of the first byte and after the last byte; ``NOTHING_SEEN``
+            where nothing was seen.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        closed_ns: int,
+        lower: tuple[int, int] | None = None,
+        higher: tuple[int, int] | None = None,
+    ) -> None:
+        self.number = number
+        self.closed_ns = closed_ns
+        self.late = 0
+        self.lower_first, self.lower_end = _NO_SPAN if lower is None else lower
+        self.higher_first, self.higher_end = _NO_SPAN if higher is None else higher
+
+    def state(self, _context: object) -> State:
+        """Return what :meth:`from_state` takes."""
+        return self.number, self.closed_ns, self.late, self.span(False), self.span(True)
+
+    @classmethod
+    def from_state(cls, state: object, _context: object) -> ClosedConnection:
+        """Make one from a state; raises ValueError for any other value."""
+        number, closed_ns, late, *spans = fields(state, "ninTT")
+        for span in spans:
+            if span is not None and max(fields(span, "nn")) > SEQUENCE_MASK:
+                raise ValueError("no sequence numbers")
+        closed = cls(number, closed_ns, *spans)
+        closed.late = late
+        return closed
+
+    def span(self, of_higher: bool) -> tuple[int, int] | None:
+        """Return the sequence numbers of one end, of the first byte and after the last."""
+        first = self.higher_first if of_higher else self.lower_first
+        if first == NOTHING_SEEN:
+            return None
+        return first, self.higher_end if of_higher else self.lower_end
+
+
 class HalfOpenConnection:
     """A connection with a SYN and nothing else, on a pair of endpoints."""
 
@@ -829,10 +872,10 @@ class HalfOpenConnection:
             first_time_ns=self.time_ns,
             last_time_ns=self.time_ns,
             first_packet=self.packet,
-            start_seen=[True, False],
+            start_seen=(True, False),
             measures=self._measures() if measure else None,
         )
-        tcp.packets[0] = 1
+        tcp.add(PACKETS, 0, 1)
         tcp.end = end
         return StreamUpdate(tcp, ([], []), closed=True)
 

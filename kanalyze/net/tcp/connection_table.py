@@ -17,7 +17,12 @@ from kanalyze.model.anomalies import Anomaly, AnomalyKind
 from kanalyze.model.packets import NO_TIME
 from kanalyze.model.tcp import open_connection
 from kanalyze.net.segment_columns import SYN
-from kanalyze.net.tcp.connection import HalfOpenConnection, OpenConnection, TimedSegments
+from kanalyze.net.tcp.connection import (
+    ClosedConnection,
+    HalfOpenConnection,
+    OpenConnection,
+    TimedSegments,
+)
 from kanalyze.net.tcp.half_stream import PAST_WINDOW_BYTES, distance
 from kanalyze.net.tcp.segment_iterator import check_pair
 
@@ -218,37 +223,16 @@ def _excess(connections: dict[Pair, _Connection], most: int) -> list[_Connection
     return silent[: len(silent) - most * 3 // 4]
 
 
-class _TimeWaitEntry:
-    """The last connection that closed on a pair of endpoints."""
-
-    __slots__ = ("closed_ns", "late", "number", "sequences")
-    _SAVED = Saved("number:count closed_ns:int late:count sequences:*((u32,u32)?,(u32,u32)?)")
-
-    def __init__(
-        self,
-        number: int,
-        closed_ns: int,
-        sequences: tuple[tuple[int, int] | None, tuple[int, int] | None],
-    ) -> None:
-        self.number = number
-        self.closed_ns = closed_ns
-        self.sequences = sequences
-        """For the lower and the higher end: sequence numbers of the stream's first byte and after
-        its last byte; None where nothing was seen."""
-        self.late = 0
-        """Number of segments with payload since the close."""
-
-
 class TimeWaitTable:
     """The last closed connections, each on its pair of endpoints; the oldest are forgotten."""
 
     _NOT_SAVED = ("_limits",)
-    _SAVED = Saved("_closed:ordered[*(wide,wide),_TimeWaitEntry]", _TimeWaitEntry, bare=True)
+    _SAVED = Saved("_closed:ordered[*(wide,wide),ClosedConnection]", ClosedConnection, bare=True)
 
     def __init__(self, limits: ReassemblyLimits) -> None:
         self._limits = limits
         # Not a plain dict: to find its first entry, Python steps over all deleted ones before it.
-        self._closed: OrderedDict[Pair, _TimeWaitEntry] = OrderedDict()
+        self._closed: OrderedDict[Pair, ClosedConnection] = OrderedDict()
         """The oldest first."""
 
     def __len__(self) -> int:
@@ -270,17 +254,15 @@ class TimeWaitTable:
                 connection.pair, connection.tcp.connection_number, connection.tcp.last_time_ns
             )
         else:
-            spans = (lower.span(), higher.span())
-            closed = _TimeWaitEntry(
-                connection.tcp.connection_number, connection.tcp.last_time_ns, spans
-            )
+            number, closed_ns = connection.tcp.connection_number, connection.tcp.last_time_ns
+            closed = ClosedConnection(number, closed_ns, lower.span(), higher.span())
             self._add(connection.pair, closed)
 
     def add_cut_off(self, pair: Pair, number: int, closed_ns: int) -> None:
         """Remember a connection that a limit or idleness closed: later packets are not late."""
-        self._add(pair, _TimeWaitEntry(number, closed_ns, (None, None)))
+        self._add(pair, ClosedConnection(number, closed_ns))
 
-    def _add(self, pair: Pair, closed: _TimeWaitEntry) -> None:
+    def _add(self, pair: Pair, closed: ClosedConnection) -> None:
         self._closed[pair] = closed
         if len(self._closed) > self._limits.time_wait_pairs:
             self._closed.popitem(last=False)
@@ -300,7 +282,7 @@ class TimeWaitTable:
         closed = self._closed.get(pair)
         if closed is None:
             return False
-        span = closed.sequences[segment.from_higher]
+        span = closed.span(bool(segment.from_higher))
         if segment.flags & SYN:
             return span is not None and distance(segment.sequence + 1, span[0]) == 0
         if not segment.length:

@@ -2,7 +2,8 @@
 cimport cython
 
 from kanalyze.model.streams cimport chunk_of, NO_TIME, Segments
-from kanalyze.model.tcp cimport RoundTripHistory, TcpConnection
+from kanalyze.model.tcp cimport (DUPLICATE_BYTES, KEEP_ALIVE_BYTES, LOST_BYTES,
+    OUT_OF_ORDER_PACKETS, RETRANSMITTED_BYTES, RoundTripHistory, SNAPPED_BYTES, TcpConnection)
 from kanalyze.net.tcp.segment_iterator cimport CONTROL, IS_COPY, Segment
 
 cdef int LONG_RANGE, FUTURE_BYTES, MIN_HOLE_NS, MIN_DELAY_NS, UNDELAYED_BYTES, MIN_SYN_TIMEOUT_NS
@@ -58,18 +59,17 @@ cdef class _SnappedRange:
     cdef public long long stream_offset, missing, time_ns, packet, packets
 
 
-cdef class StreamAnomalies:
-    cdef public TcpConnection connection
-    cdef public long long index
+cdef class StreamAnomalies(SequenceSpace):
     cdef public object stats
     cdef public bint _is_cut
     cdef public _SnappedRange _more_cut
 
+    cdef _report_to(self, stats)
     cpdef lost(self, long long stream_offset, long long length, BufferedSegment after)
     @cython.locals(missing=cython.longlong)
     cpdef snapped(self, long long stream_offset, long long length, long long captured,
         long long time_ns, long long packet)
-    cpdef end(self)
+    cpdef report_cuts(self)
     @cython.locals(count=cython.longlong)
     cpdef long long before_start(self, long long begin, long long end, bint is_probe) except -1
     cpdef out_of_order(self)
@@ -88,7 +88,7 @@ cdef class ReorderBuffer:
         before=BufferedSegment, earlier=BufferedSegment, stop=cython.longlong,
         first=cython.longlong, last=cython.longlong)
     cpdef long long insert(self, Segment segment, long long stream_offset, long long next_offset,
-        source, StreamAnomalies anomalies) except -1
+        source, StreamAnomalies stream) except -1
     @cython.locals(count=cython.Py_ssize_t, piece=BufferedSegment)
     cpdef list pop_contiguous(self, long long stream_offset, long long now_ns)
     @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t,
@@ -118,9 +118,8 @@ cdef class PathTimer:
         long long time_ns, long long packet)
 
 
-cdef class HalfStream(SequenceSpace):
+cdef class HalfStream(StreamAnomalies):
     cdef object _limits
-    cdef public StreamAnomalies anomalies
     cdef ReorderBuffer _buffer
     cdef public PathTimer timer
     cdef public bint fin_acknowledged

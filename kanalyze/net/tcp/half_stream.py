@@ -24,6 +24,14 @@ except ModuleNotFoundError:  # what it is needed for here, where nothing is comp
 
 if not cython.compiled:
     from kanalyze.model.packets import NO_TIME
+    from kanalyze.model.tcp import (
+        DUPLICATE_BYTES,
+        KEEP_ALIVE_BYTES,
+        LOST_BYTES,
+        OUT_OF_ORDER_PACKETS,
+        RETRANSMITTED_BYTES,
+        SNAPPED_BYTES,
+    )
     from kanalyze.net.tcp.segment_iterator import CONTROL, IS_COPY
 
     # How far back a retransmission may reach: the largest window in use. TCP allows larger ones.
@@ -86,15 +94,14 @@ class SequenceSpace:
         """Set the sequence number of the first byte of the stream."""
         self.started = True
         self.has_syn = has_syn
-        self.connection.start_seen[self.index] = has_syn
         self.first_sequence = self.next_sequence = sequence & SEQUENCE_MASK
-        self.connection.first_sequence[self.index] = self.first_sequence
+        self.connection.start_stream(self.index, self.first_sequence, has_syn)
 
     def note_syn(self, first_sequence: int) -> None:
         """Note that the SYN was seen; it may come after the first bytes."""
         self.has_syn = True
         if distance(first_sequence, self.first_sequence) == 0:
-            self.connection.start_seen[self.index] = True
+            self.connection.see_start(self.index, True)
 
     def offset_of(self, sequence: int) -> int:
         """Turn a sequence number into the stream offset that is nearest to the next byte."""
@@ -113,9 +120,7 @@ class SequenceSpace:
         """Return the sequence numbers of the first byte and after the last; None if unknown."""
         if not self.started:
             return None
-        first = self.first_sequence
-        # One int object for both if nothing was sent, to save memory: there are many of these.
-        return first, first if self.next_sequence == self.first_sequence else self.next_sequence
+        return self.first_sequence, self.next_sequence
 
     def advance(self, length: int) -> None:
         """Count bytes as delivered."""
@@ -294,9 +299,9 @@ class ReorderBuffer:
         """Return true if more is buffered than one direction may hold."""
         return self.payload_bytes > self._most_bytes or len(self.segments) > self._most_segments
 
-    def report_limit(self, stream_offset: int, anomalies: StreamAnomalies) -> None:
-        """Report that too much is buffered behind the hole at an offset."""
-        anomalies.limit(stream_offset, self.payload_bytes, self.segments[0])
+    def report_limit(self, stream: StreamAnomalies) -> None:
+        """Report that too much is buffered behind the hole of a stream."""
+        stream.limit(self.payload_bytes, self.segments[0])
 
     def last(self) -> BufferedSegment:
         """Return the last segment in stream order; the buffer must not be empty."""
@@ -308,7 +313,7 @@ class ReorderBuffer:
         stream_offset: int,
         next_offset: int,
         source: memoryview,
-        anomalies: StreamAnomalies,
+        stream: StreamAnomalies,
     ) -> int:
         """Copy the new bytes of a segment; return how many of its bytes were seen before.
 
@@ -317,7 +322,7 @@ class ReorderBuffer:
             stream_offset: where it begins.
             next_offset: offset of the next byte to be delivered; bytes before it are left out.
             source: the buffer that the segment points into.
-            anomalies: counts bytes that differ from the buffered ones.
+            stream: counts bytes that differ from the buffered ones.
         """
         end = stream_offset + segment.length
         at = max(stream_offset, next_offset)
@@ -335,7 +340,7 @@ class ReorderBuffer:
             if earlier is not None and earlier.stream_offset <= at:
                 stop = min(end, earlier.stream_offset + earlier.length)
                 if differs(earlier, segment, stream_offset, at, stop, source):
-                    anomalies.inconsistent(at, stop - at, segment)
+                    stream.inconsistent(at, stop - at, segment)
                 repeated += stop - at
                 at = earlier.stream_offset + earlier.length
             else:
@@ -453,8 +458,8 @@ class _SnappedRange:
         self.packets = 1
 
 
-class StreamAnomalies:
-    """Reports the anomalies of one end; ``index`` is that end in ``connection.endpoints``.
+class StreamAnomalies(SequenceSpace):
+    """Reports the anomalies of one end.
 
     Lost bytes are counted only here, in the connection: the quality of a capture, the rows of
     connections and all totals use this count. Each counted gap is an anomaly of the same length.
@@ -465,12 +470,10 @@ class StreamAnomalies:
     together as one anomaly at the end.
     """
 
-    _NOT_SAVED = ("connection", "index", "stats")
+    _NOT_SAVED: tuple[str, ...] = ("stats",)
     _SAVED = Saved("_is_cut:bool _more_cut:_SnappedRange?", _SnappedRange)
 
-    def __init__(self, connection: TcpConnection, index: int, stats: LayerStats) -> None:
-        self.connection = connection
-        self.index = index
+    def _report_to(self, stats: LayerStats) -> None:
         self.stats = stats
         # Whether a cut was reported.
         self._is_cut = False
@@ -478,7 +481,7 @@ class StreamAnomalies:
 
     def lost(self, stream_offset: int, length: int, after: BufferedSegment) -> None:
         """Count and report bytes that are missing, up to ``after``."""
-        self.connection.lost_bytes[self.index] += length
+        self.connection.add(LOST_BYTES, self.index, length)
         self._report(AnomalyKind.LOST_BYTES, stream_offset, length, after.time_ns, after.packet)
 
     def snapped(
@@ -488,7 +491,7 @@ class StreamAnomalies:
         missing = length - captured
         if not missing:
             return
-        self.connection.snapped_bytes[self.index] += missing
+        self.connection.add(SNAPPED_BYTES, self.index, missing)
         if not self._is_cut:
             self._is_cut = True
             self._report(
@@ -500,7 +503,7 @@ class StreamAnomalies:
             self._more_cut.missing += missing
             self._more_cut.packets += 1
 
-    def end(self) -> None:
+    def report_cuts(self) -> None:
         """Report the cuts after the first one, as one anomaly."""
         cut = self._more_cut
         if cut is not None:
@@ -513,11 +516,10 @@ class StreamAnomalies:
         kind = AnomalyKind.INCONSISTENT_RETRANSMISSION
         self._report(kind, stream_offset, length, segment.time_ns, segment.packet)
 
-    def limit(self, stream_offset: int, buffered_bytes: int, after: BufferedSegment) -> None:
-        """Report that too much is buffered behind a hole, from ``after`` on."""
-        self._report(
-            AnomalyKind.REORDER_LIMIT, stream_offset, buffered_bytes, after.time_ns, after.packet
-        )
+    def limit(self, buffered_bytes: int, after: BufferedSegment) -> None:
+        """Report that too much is buffered behind the first hole, from ``after`` on."""
+        where = self.stream_offset, buffered_bytes, after.time_ns, after.packet
+        self._report(AnomalyKind.REORDER_LIMIT, *where)
 
     def before_start(self, begin: int, end: int, is_probe: bool) -> int:
         """Count the bytes before the first byte that was seen; return how many there are."""
@@ -529,19 +531,19 @@ class StreamAnomalies:
 
     def out_of_order(self) -> None:
         """Count a packet that came after a later part of the stream."""
-        self.connection.out_of_order_packets[self.index] += 1
+        self.connection.add(OUT_OF_ORDER_PACKETS, self.index, 1)
 
     def repeated(self, segment: Segment, length: int, *, is_probe: bool) -> None:
         """Count bytes of a segment that had been seen before: as copy, probe or retransmission."""
         tcp, index = self.connection, self.index
         if segment.marks & IS_COPY:
-            tcp.duplicate_bytes[index] += length
+            tcp.add(DUPLICATE_BYTES, index, length)
         elif is_probe:
-            tcp.keep_alive_bytes[index] += length
+            tcp.add(KEEP_ALIVE_BYTES, index, length)
             if tcp.measures is not None:
                 tcp.measures.keep_alive_packets[index] += 1
         else:
-            tcp.retransmitted_bytes[index] += length
+            tcp.add(RETRANSMITTED_BYTES, index, length)
             if tcp.measures is not None:
                 tcp.measures.retransmitted_packets[index] += 1
 
@@ -631,22 +633,23 @@ class PathTimer:
         self.history.add(elapsed_ns, is_prompt, packet)
 
 
-class HalfStream(SequenceSpace):
+class HalfStream(StreamAnomalies):
     """The bytes that one end of a connection sent."""
 
     _NOT_SAVED = ("_buffer", "_limits")
     _SAVED = Saved(
         "self:SequenceSpace fin_acknowledged:bool out_of_window:count has_last_ack:bool "
-        "last_ack:u32 last_ack_time_ns:int last_ack_packet:count anomalies:here buffer:here "
+        "last_ack:u32 last_ack_time_ns:int last_ack_packet:count self:StreamAnomalies buffer:here "
         "timer:here",
         SequenceSpace,
+        StreamAnomalies,
     )
 
     def __init__(
         self, connection: TcpConnection, index: int, limits: ReassemblyLimits, stats: LayerStats
     ) -> None:
         self._begin(connection, index)
-        self.anomalies = StreamAnomalies(connection, index, stats)
+        self._report_to(stats)
         self._limits = limits
         self._buffer: ReorderBuffer | None = None
         self.timer = PathTimer(connection.path.round_trips[index])
@@ -697,7 +700,7 @@ class HalfStream(SequenceSpace):
             self.advance(segment.length)
             if not self.timer.is_timed:
                 self.timer.begin(self.next_sequence, segment.time_ns)
-            self.anomalies.snapped(
+            self.snapped(
                 stream_offset, segment.length, segment.captured, segment.time_ns, segment.packet
             )
             return
@@ -707,13 +710,13 @@ class HalfStream(SequenceSpace):
         hole_since_ns = buffer.hole_since_ns
         repeated = self._add_out_of_order(segment, stream_offset, end, out, is_probe)
         if repeated:
-            self.anomalies.repeated(segment, repeated, is_probe=is_probe)
+            self.repeated(segment, repeated, is_probe=is_probe)
         elif is_behind and end > 0:
-            self.anomalies.out_of_order()
+            self.out_of_order()
         if (repeated or is_behind) and not is_probe:
             self._note_again(segment, stream_offset, repeated > 0, hole_since_ns)
         while buffer.exceeds_limits():
-            buffer.report_limit(self.stream_offset, self.anomalies)
+            buffer.report_limit(self)
             self.give_up(segment.time_ns, out)
 
     def _note_again(
@@ -761,7 +764,7 @@ class HalfStream(SequenceSpace):
             last = min(end, self.stream_offset)
             repeated = last - stream_offset
             if not self.has_syn:
-                repeated -= self.anomalies.before_start(stream_offset, last, is_probe)
+                repeated -= self.before_start(stream_offset, last, is_probe)
             if end <= self.stream_offset:
                 return repeated
             if not self.has_hole():
@@ -769,14 +772,10 @@ class HalfStream(SequenceSpace):
                 out.trimmed(self.stream_offset, segment, skip)
                 length = segment.length - skip
                 captured = max(segment.captured - skip, 0)
-                self.anomalies.snapped(
-                    self.stream_offset, length, captured, segment.time_ns, segment.packet
-                )
+                self.snapped(self.stream_offset, length, captured, segment.time_ns, segment.packet)
                 self.advance(length)
                 return repeated
-        repeated += self.buffer.insert(
-            segment, stream_offset, self.stream_offset, out.buffer, self.anomalies
-        )
+        repeated += self.buffer.insert(segment, stream_offset, self.stream_offset, out.buffer, self)
         self._drain(segment.time_ns, out)
         return repeated
 
@@ -844,7 +843,7 @@ class HalfStream(SequenceSpace):
             end = self.stream_offset + length
             after = BufferedSegment(end, 0, b"", self.last_ack_time_ns, self.last_ack_packet)
             self._lose(length, after, out)
-        self.anomalies.end()
+        self.report_cuts()
 
     def give_up_all(self, out: StreamWriter) -> None:
         """Deliver all buffered bytes, with gaps: nothing more will come."""
@@ -853,7 +852,7 @@ class HalfStream(SequenceSpace):
 
     def _lose(self, length: int, after: BufferedSegment, out: StreamWriter) -> None:
         """Report bytes as lost, up to ``after``."""
-        self.anomalies.lost(self.stream_offset, length, after)
+        self.lost(self.stream_offset, length, after)
         out.gap(self.stream_offset, length, after)
         self.advance(length)
 
@@ -864,7 +863,7 @@ class HalfStream(SequenceSpace):
             return
         out.buffered(pieces)
         for piece in pieces:
-            self.anomalies.snapped(
+            self.snapped(
                 piece.stream_offset, piece.length, len(piece.data), piece.time_ns, piece.packet
             )
             self.advance(piece.length)

@@ -218,7 +218,7 @@ class Reassembler:
             writers = connection.writers(shared)
             for half, writer in zip(connection.half_streams, writers, strict=True):
                 if half.has_hole():
-                    half.buffer.report_limit(half.stream_offset, half.anomalies)
+                    half.buffer.report_limit(half)
                     half.give_up_all(writer)
             connection.end_writing()
             self._active.append(connection)

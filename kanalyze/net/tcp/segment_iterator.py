@@ -20,6 +20,7 @@ taken for a copy.
 
 from __future__ import annotations
 
+import functools
 from array import array
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -83,6 +84,8 @@ def ipv6_key(high: int, low: int, port: int) -> int:
     return _IPV6_KEY | high << 80 | low << 16 | port
 
 
+@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def key_endpoint(key: int) -> Endpoint:
     """Turn one half of a pair into text and number."""
     address = key >> 16

@@ -116,7 +116,7 @@ def follow_connection(data: bytes) -> None:
     items = items_of(turns, data[:4])
     ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
     opened_by = 0 if data[:1] > b"\x80" else None
-    tcp = TcpConnection(1, ends, 1, opened_by, 0, 0, start_seen=[opened_by is not None] * 2)
+    tcp = TcpConnection(1, ends, 1, opened_by, 0, 0, start_seen=(opened_by is not None,) * 2)
     tracker = ConnectionTracker(
         MessageReader(CATALOG, DECODERS, EXTRACTORS.needed_fields),
         CATALOG,

@@ -94,7 +94,7 @@ def watch_tls(data: bytes) -> None:
     """Watch a connection without keys; the facts continue from any saved state."""
     turns = turns_in(data)
     tcp = TcpConnection(1, (Endpoint("10.0.0.1", 40_000), Endpoint("10.0.0.2", 9093)), 1, 0, 0, 0)
-    tcp.start_seen = [data[:1] != b"\x01"] * 2
+    tcp.start_seen = (data[:1] != b"\x01",) * 2
     watcher = TlsWatcher(_MAX_BUFFERED_BYTES)
     for number, (side, item) in enumerate(items_of(turns, data[:4])):
         both: tuple[list[StreamItem], list[StreamItem]] = ([], [])

@@ -131,7 +131,7 @@ def test_the_decision_at_first_sight_agrees_with_that_of_buffering(
     state.step()
     by_buffering = DETECTOR.find(state) if forced is None else DETECTOR.forced(state, forced)
     assert (by_buffering, state.tls_directions) == (KafkaMatch(at_once, "kafka"), [])
-    assert [stream.from_start for stream in state.streams] == update.connection.start_seen
+    assert tuple(stream.from_start for stream in state.streams) == update.connection.start_seen
 
 
 @for_each("response", [b"", k.heartbeat_answer(1), k.heartbeat_answer(7)])

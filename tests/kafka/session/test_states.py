@@ -32,7 +32,7 @@ def new_builder(*, tokens_first: bool = False) -> ExchangeBuilder:
 
 
 def states_of(builder: ExchangeBuilder) -> tuple[StreamState, StreamState]:
-    slow = builder._slow
+    slow = builder.slow
     return StreamState(slow.request_state), StreamState(slow.response_state)
 
 
@@ -97,7 +97,7 @@ def test_an_event_that_a_state_does_not_expect_is_an_error() -> None:
 def test_a_loss_is_over_with_the_first_frame_of_its_direction() -> None:
     builder, events = new_builder(), ConnectionEvents()
     assert states_of(builder) == (StreamState.IN_SYNC, StreamState.IN_SYNC)
-    builder._slow.begin((True, False), is_whole=False)
+    builder.slow.begin((True, False), is_whole=False)
     assert states_of(builder) == (StreamState.IN_SYNC, StreamState.LOST)
     builder.add_request(cut_of(k.heartbeat(1)), 0, events)
     assert states_of(builder) == (StreamState.IN_SYNC, StreamState.LOST)
@@ -123,7 +123,7 @@ def test_a_login_with_raw_tokens_concerns_both_directions_until_it_is_over() -> 
 
 def test_a_refused_handshake_ends_the_login_of_a_direction_with_a_loss_too() -> None:
     builder, events = new_builder(), ConnectionEvents()
-    builder._slow.begin((False, True), is_whole=False)
+    builder.slow.begin((False, True), is_whole=False)
     builder.add_request(cut_of(HANDSHAKE), 0, events)
     assert states_of(builder) == (StreamState.LOGIN, StreamState.LOGIN)
     builder.add_response(cut_of(REFUSED), 0, events)
@@ -148,9 +148,9 @@ def test_the_end_closes_both_directions() -> None:
 def test_a_loaded_connection_is_in_the_states_of_the_saved_one() -> None:
     events = ConnectionEvents()
     lost, suspect, login = new_builder(), new_builder(), new_builder(tokens_first=True)
-    lost._slow.begin((False, True), is_whole=False)
+    lost.slow.begin((False, True), is_whole=False)
     suspect.trim_response(begun(k.heartbeat_answer(7)[:-1]), events)
-    login._slow.begin((True, False), is_whole=False)
+    login.slow.begin((True, False), is_whole=False)
     for builder in (new_builder(), lost, suspect, login):
         other = new_builder()
         load(other, save(builder))

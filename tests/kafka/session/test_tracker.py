@@ -15,7 +15,7 @@ from kanalyze.model.tcp import Endpoint, TcpConnection
 from tests.support import kafka as k
 from tests.support import kafka07 as old
 from tests.support.cases import for_each
-from tests.support.talk import BROKER, CLIENT, Talk
+from tests.support.talk import BROKER, CLIENT, Talk, counted
 from tests.support.work import peak_bytes_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_a_tls_connection_gives_no_row_and_is_counted() -> None:
 def test_a_tls_client_on_a_plaintext_port_is_named() -> None:
     for talk in (Talk(), Talk(is_broker=is_port_9092)):
         talk.client(CLIENT_HELLO)
-        talk.tcp.packets[BROKER] += 1
+        talk.tcp.packets = counted(talk.tcp.packets, BROKER, 1)
         talk.close()
         assert talk.kinds() == ["tls_on_plaintext_port"]
         assert "10.0.0.1:50000" in talk.anomalies[0].detail
@@ -412,7 +412,7 @@ def test_a_port_pair_used_again_begins_anew() -> None:
 
 def test_a_tls_connection_has_its_lifetime_and_its_bytes() -> None:
     talk = Talk().client(CLIENT_HELLO).broker(SERVER_HELLO).close()
-    assert talk.tcp.payload_bytes == [len(CLIENT_HELLO), len(SERVER_HELLO)]
+    assert talk.tcp.payload_bytes == (len(CLIENT_HELLO), len(SERVER_HELLO))
     assert talk.tcp.last_time_ns >= talk.tcp.first_time_ns
     assert talk.tracker.counts.kafka_bytes == 0
 

@@ -43,7 +43,7 @@ NS_PER_S = 1_000_000_000
 def connection(serial: int = 1) -> TcpConnection:
     ends = (Endpoint("10.0.0.1", 50000), Endpoint("10.0.0.2", 9092))
     tcp_connection = TcpConnection(serial, ends, 1, 0, START_NS, START_NS)
-    tcp_connection.first_sequence = [100, 500]
+    tcp_connection.first_sequence = 100, 500
     return tcp_connection
 
 

@@ -89,10 +89,10 @@ def test_a_half_open_connection_continues_as_a_full_one(batch_packets, measure):
     found = measured(timed(packets), batch_packets, measure=measure)
     alone = measured(timed(packets), len(packets), measure=measure)
     assert list(map(everything, found)) == list(map(everything, alone))
-    assert [tcp.packets for tcp in found] == [[1, 1], [2, 0], [4, 1]]
+    assert [tcp.packets for tcp in found] == [(1, 1), (2, 0), (4, 1)]
     assert [tcp.end for tcp in found] == ["reset", "open", "open"]
     assert [tcp.serial for tcp in found] == [1, 2, 3]
-    assert found[2].payload_bytes == [5, 0]
+    assert found[2].payload_bytes == (5, 0)
     if measure:
         assert found[1].measures.syn_retransmissions == [1, 0]
         assert found[2].measures.handshake_rtt_ns == 2000

@@ -76,9 +76,9 @@ def test_segments_in_order_are_the_stream(batch_packets, isn):
     assert connection.endpoints == (Endpoint(*CLIENT), Endpoint(*BROKER))
     assert connection.opened_by == 0
     assert connection.connection_number == connection.serial == 1
-    assert connection.packets == [5, 1]
-    assert connection.payload_bytes == [4000, 0]
-    assert connection.retransmitted_bytes == connection.lost_bytes == [0, 0]
+    assert connection.packets == (5, 1)
+    assert connection.payload_bytes == (4000, 0)
+    assert connection.retransmitted_bytes == connection.lost_bytes == (0, 0)
     assert (connection.first_time_ns, connection.last_time_ns) == (START_NS, START_NS + 5000)
     assert done.stream().packets == [
         (4, 0, START_NS + 3000),
@@ -164,8 +164,8 @@ def test_segments_captured_out_of_order_are_put_in_order(batch_packets):
     done = reassemble(timed([*packets, data(400, 500)]), batch_packets)
     assert done.data() == TEXT[:500]
     assert done.anomalies == []
-    assert done.connections[0].out_of_order_packets == [2, 0]
-    assert done.connections[0].retransmitted_bytes == [0, 0]
+    assert done.connections[0].out_of_order_packets == (2, 0)
+    assert done.connections[0].retransmitted_bytes == (0, 0)
     assert [(number, offset) for number, offset, _ in done.stream().packets] == [
         (4, 0),
         (7, 100),
@@ -181,10 +181,10 @@ def test_repeated_bytes_are_dropped_and_counted(batch_packets):
     packets += [data(0, 300), data(250, 350)]
     done = reassemble(timed(packets), batch_packets)
     assert done.data() == TEXT[:350]
-    assert done.connections[0].duplicate_bytes == [100 + 200, 0]
-    assert done.connections[0].retransmitted_bytes == [300 + 50, 0]
+    assert done.connections[0].duplicate_bytes == (100 + 200, 0)
+    assert done.connections[0].retransmitted_bytes == (300 + 50, 0)
     assert done.connections[0].unique_bytes == [350, 0]
-    assert done.connections[0].payload_bytes == [100 + 100 + 200 + 200 + 300 + 100, 0]
+    assert done.connections[0].payload_bytes == (100 + 100 + 200 + 200 + 300 + 100, 0)
     assert len(done.connections) == 1
     assert done.anomalies == []
 
@@ -198,7 +198,7 @@ def test_keep_alive_probes_are_not_data(batch_packets):
     assert done.data() == TEXT[:400]
     (connection,) = done.connections
     assert connection.keep_alive_bytes[0] + connection.duplicate_bytes[0] == 2
-    assert connection.retransmitted_bytes == [0, 0]
+    assert connection.retransmitted_bytes == (0, 0)
     assert connection.unique_bytes == [400, 0]
 
 
@@ -221,7 +221,7 @@ def test_the_first_copy_of_overlapping_bytes_counts(batch_packets):
     ]
     done = reassemble(timed(packets), batch_packets)
     assert done.data() == b"ABcdEFghIJkl"
-    assert done.connections[0].retransmitted_bytes == [4, 0]
+    assert done.connections[0].retransmitted_bytes == (4, 0)
     kinds = [(a.kind, a.stream_offset, a.length, a.packet) for a in done.anomalies]
     assert kinds == [
         (AnomalyKind.INCONSISTENT_RETRANSMISSION, 4, 2, 6),
@@ -235,7 +235,7 @@ def test_bytes_from_before_the_first_seen_are_dropped_and_counted(batch_packets)
     done = reassemble(timed(packets), batch_packets)
     assert done.data() == TEXT[100:300]
     assert done.reassembler.counters.before_start_bytes == 50
-    assert done.connections[0].retransmitted_bytes == [50, 0]
+    assert done.connections[0].retransmitted_bytes == (50, 0)
 
 
 @BATCHES
@@ -243,7 +243,7 @@ def test_a_keep_alive_probe_before_the_first_bytes_seen_is_no_data(batch_packets
     fin = segment(seq=101, flags=FIN | ACK)
     done = reassemble(timed([fin, data(99, 100)]), batch_packets)
     assert done.reassembler.counters.before_start_bytes == 0
-    assert done.connections[0].keep_alive_bytes == [0, 0]
+    assert done.connections[0].keep_alive_bytes == (0, 0)
 
 
 @BATCHES
@@ -255,8 +255,8 @@ def test_a_snap_length_leaves_the_length_of_the_stream_as_it_was(batch_packets):
     done = reassemble(packets, batch_packets)
     expected = b"".join(TEXT[i : i + 10] + b"?" * 90 for i in range(0, 400, 100))
     assert done.data() == expected
-    assert done.connections[0].snapped_bytes == [360, 0]
-    assert done.connections[0].lost_bytes == [0, 0]
+    assert done.connections[0].snapped_bytes == (360, 0)
+    assert done.connections[0].lost_bytes == (0, 0)
     assert done.stream().gaps == []
     # The first is reported at once, the others together.
     assert [(a.kind, a.stream_offset, a.length, a.detail) for a in done.anomalies] == [
@@ -285,7 +285,7 @@ def test_a_hole_at_the_end_of_the_capture_is_a_gap(batch_packets):
         (100, 50, 5, START_NS + 4000),
         (200, 100, 6, START_NS + 5000),
     ]
-    assert done.connections[0].lost_bytes == [150, 0]
+    assert done.connections[0].lost_bytes == (150, 0)
     assert [(a.kind, a.stream_offset, a.length) for a in done.anomalies] == [
         (AnomalyKind.LOST_BYTES, 100, 50),
         (AnomalyKind.LOST_BYTES, 200, 100),
@@ -410,7 +410,7 @@ def test_a_fin_with_data_ends_the_stream_after_it(batch_packets):
     done = reassemble(timed(packets), batch_packets, finish=False)
     assert done.data() == b"bye"
     assert done.collector.closed == done.connections
-    assert done.connections[0].packets == [4, 2]
+    assert done.connections[0].packets == (4, 2)
     assert not done.connections[0].reset
 
 
@@ -590,7 +590,7 @@ def test_a_fin_before_the_last_byte_seen_is_ignored(batch_packets):
 def test_a_reset_of_an_unknown_connection_is_a_connection_that_is_closed():
     done = reassemble(timed([segment(flags=RST)]), finish=False)
     assert done.collector.closed == done.connections
-    assert done.connections[0].packets == [1, 0]
+    assert done.connections[0].packets == (1, 0)
 
 
 @BATCHES
@@ -631,10 +631,10 @@ def test_packets_captured_twice_are_not_counted_as_retransmitted(batch_packets):
     done = reassemble(timed(doubled), batch_packets)
     (connection,) = done.connections
     assert done.data() == TEXT[:300]
-    assert connection.retransmitted_bytes == [0, 0]
-    assert connection.duplicate_bytes == [300, 0]
+    assert connection.retransmitted_bytes == (0, 0)
+    assert connection.duplicate_bytes == (300, 0)
     assert connection.unique_bytes == [300, 0]
-    assert connection.out_of_order_packets == [1, 0]
+    assert connection.out_of_order_packets == (1, 0)
     assert done.anomalies == []
 
 
@@ -771,7 +771,7 @@ def test_splitting_moving_doubling_and_overlapping_changes_nothing(disorder, isn
     assert done.data() == TEXT[:total]
     assert done.anomalies == []
     copies = sum(end - start for start, end in pieces) - total
-    assert done.connections[0].payload_bytes == [copies + total, 0]
+    assert done.connections[0].payload_bytes == (copies + total, 0)
     assert done.connections[0].unique_bytes == [total, 0]
 
 
@@ -857,7 +857,7 @@ def test_a_fin_or_an_acknowledgment_shows_what_is_missing_at_the_end(name, batch
     packets, gaps = MISSING[name]
     done = reassemble(timed([*opening(), data(0, 100), *packets]), batch_packets)
     assert [(gap.stream_offset, gap.length) for gap in done.stream().gaps] == gaps
-    assert done.connections[0].lost_bytes == [sum(length for _, length in gaps), 0]
+    assert done.connections[0].lost_bytes == (sum(length for _, length in gaps), 0)
     assert [anomaly.kind for anomaly in done.anomalies] == [AnomalyKind.LOST_BYTES] * len(gaps)
 
 
@@ -866,10 +866,10 @@ def test_the_start_of_a_stream_is_known_by_its_syn_or_the_syn_ack(batch_packets)
     syn, syn_ack, last_ack = opening()
     talk = [data(0, 10), segment(to_broker=False, seq=901, ack=11, payload=b"told")]
     for packets, seen in (
-        ([syn, syn_ack, last_ack, *talk], [True, True]),
-        ([syn, last_ack, *talk], [True, False]),
-        ([syn_ack, last_ack, *talk], [True, True]),
-        ([last_ack, *talk], [False, False]),
+        ([syn, syn_ack, last_ack, *talk], (True, True)),
+        ([syn, last_ack, *talk], (True, False)),
+        ([syn_ack, last_ack, *talk], (True, True)),
+        ([last_ack, *talk], (False, False)),
     ):
         (connection,) = reassemble(timed(packets), batch_packets).connections
         by_client = connection.endpoints[0] == CLIENT

@@ -346,7 +346,7 @@ def test_keep_alive_probes_are_counted_separately(batch_packets, payload):
     connection = one(*packets, batch_packets=batch_packets)
     assert connection.measures.keep_alive_packets == [1, 0]
     assert connection.measures.retransmitted_packets == [0, 0]
-    assert connection.retransmitted_bytes == [0, 0]
+    assert connection.retransmitted_bytes == (0, 0)
     assert connection.unique_bytes == [5, 0]
     assert connection.measures.round_trips[0].total_ns == 100
 
@@ -361,5 +361,5 @@ def test_retransmissions_are_counted_once_a_packet(batch_packets):
     ]
     connection = one(*packets, batch_packets=batch_packets)
     assert connection.measures.retransmitted_packets == [1, 0]
-    assert connection.retransmitted_bytes == [8, 0]
-    assert connection.out_of_order_packets == [0, 0]
+    assert connection.retransmitted_bytes == (8, 0)
+    assert connection.out_of_order_packets == (0, 0)
