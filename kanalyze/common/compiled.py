@@ -80,6 +80,11 @@ def more_frames(old: list[SimpleNamespace] | None, room: int) -> list[SimpleName
     return kept + [new_record() for _ in range(room - len(kept))]
 
 
+def more_ids(old: list[int], room: int) -> list[int]:
+    """Stand for an array of numbers with room for more. See ``correlation.pxd``."""
+    return old + [0] * (room - len(old))
+
+
 def nothing_kept(_value: object) -> None:
     """Stand for a function that releases memory, or takes an object from the garbage collector."""
 
