@@ -69,6 +69,26 @@ def are_equal(data: bytes | memoryview, pos: int, other: memoryview, count: int)
     return data[pos : pos + count] == other[:count]
 
 
+def int16_in(data: bytes | memoryview, pos: int) -> int:
+    """Read a big-endian int16; as the other three, without a check. See ``machine.pxd``."""
+    return int.from_bytes(data[pos : pos + 2], "big", signed=True)
+
+
+def uint32_in(data: bytes | memoryview, pos: int) -> int:
+    """Read a big-endian uint32."""
+    return int.from_bytes(data[pos : pos + 4], "big")
+
+
+def int32_in(data: bytes | memoryview, pos: int) -> int:
+    """Read a big-endian int32."""
+    return int.from_bytes(data[pos : pos + 4], "big", signed=True)
+
+
+def int64_in(data: bytes | memoryview, pos: int) -> int:
+    """Read a big-endian int64."""
+    return int.from_bytes(data[pos : pos + 8], "big", signed=True)
+
+
 def new_record(**members: Any) -> SimpleNamespace:
     """Stand for a C struct."""
     return SimpleNamespace(**members)
@@ -78,6 +98,11 @@ def more_frames(old: list[SimpleNamespace] | None, room: int) -> list[SimpleName
     """Stand for an array of structs with room for more. See ``frame.pxd``."""
     kept = old or []
     return kept + [new_record() for _ in range(room - len(kept))]
+
+
+def more_ids(old: list[int], room: int) -> list[int]:
+    """Stand for an array of numbers with room for more. See ``correlation.pxd``."""
+    return old + [0] * (room - len(old))
 
 
 def nothing_kept(_value: object) -> None:

@@ -46,6 +46,8 @@ cdef enum:
     TRUNCATED = 2
     MALFORMED = 3
 
+    MOST_CELLS = 16  # an instruction puts at most 11 cells on the tape, those of records
+
 cdef int CARRY_BYTES, BATCH_HEADER_BYTES, ENTRY_HEAD_BYTES, MESSAGE_HEAD_BYTES, MAGIC_AT
 cdef int MIN_BATCH_LENGTH, MIN_MESSAGE_SIZE_0, MIN_MESSAGE_SIZE_1, MIN_RECORD_BYTES, CODEC_BITS
 cdef int CONTROL_BIT, NO_TIMESTAMP, TAG_CELLS, MAX_NOTES
@@ -92,6 +94,25 @@ cdef inline int copy_bytes(unsigned char* to, long long at, const unsigned char*
     if count > 0:
         memcpy(to + at, data + pos, count)
     return 0
+
+
+# Numbers of the wire, whose highest byte is the first, without a check. Compilers know this way to
+# put bytes together: they make one load of it.
+cdef inline long long int16_in(const unsigned char* data, long long pos) noexcept nogil:
+    return <short> (<unsigned int> data[pos] << 8 | <unsigned int> data[pos + 1])
+
+
+cdef inline unsigned int uint32_in(const unsigned char* data, long long pos) noexcept nogil:
+    return (<unsigned int> data[pos] << 24 | <unsigned int> data[pos + 1] << 16
+        | <unsigned int> data[pos + 2] << 8 | <unsigned int> data[pos + 3])
+
+
+cdef inline long long int32_in(const unsigned char* data, long long pos) noexcept nogil:
+    return <int> uint32_in(data, pos)
+
+
+cdef inline long long int64_in(const unsigned char* data, long long pos) noexcept nogil:
+    return <long long> (<unsigned long long> uint32_in(data, pos) << 32 | uint32_in(data, pos + 4))
 
 
 cdef inline bint are_equal(const unsigned char* data, long long pos, const unsigned char* other,
@@ -176,7 +197,7 @@ cdef class Machine:
         long long last) except -1 nogil
     cdef int _end_records(self, int flag) except -1 nogil
 
-    cdef int _put(self, long long value) except -1 nogil
+    cdef inline void _put(self, long long value) noexcept nogil
     cdef int _copy_bytes(self, const unsigned char* data, long long pos,
         long long count) except -1 nogil
     cdef int _make_room(self, long long cells, long long arena_bytes) except -1
@@ -188,12 +209,6 @@ cdef long long int16_of(long long first, long long second) noexcept nogil
 @cython.locals(high=cython.longlong)
 cdef long long int32_of(long long first, long long second, long long third,
     long long fourth) noexcept nogil
-cdef long long int16_in(const unsigned char* data, long long pos) noexcept nogil
-@cython.locals(value=cython.longlong)
-cdef long long uint32_in(const unsigned char* data, long long pos) noexcept nogil
-cdef long long int32_in(const unsigned char* data, long long pos) noexcept nogil
-@cython.locals(high=cython.longlong)
-cdef long long int64_in(const unsigned char* data, long long pos) noexcept nogil
 cdef long long int16_at(const unsigned char[::1] data, long long pos) except? -1 nogil
 cdef long long int32_at(const unsigned char[::1] data, long long pos) except? -1 nogil
 @cython.locals(k=cython.longlong)

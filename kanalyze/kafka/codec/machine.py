@@ -23,7 +23,17 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import cells_from, copy_bytes, start_of, texts_from, words_of
+    from kanalyze.common.compiled import (
+        cells_from,
+        copy_bytes,
+        int16_in,
+        int32_in,
+        int64_in,
+        start_of,
+        texts_from,
+        uint32_in,
+        words_of,
+    )
     from kanalyze.kafka.codec.opcodes import (
         ARRAY,
         COMPACT,
@@ -60,6 +70,7 @@ if not cython.compiled:
     )
 
     RUNNING, DONE, TRUNCATED, MALFORMED = range(4)
+    MOST_CELLS = 16
 
 CARRY_BYTES = 64
 BATCH_HEADER_BYTES = 61
@@ -305,6 +316,9 @@ class Machine:
         stop = min(end, bound)
         status = RUNNING
         while True:
+            if self.room - self.used < MOST_CELLS:
+                with cython.gil:
+                    self._make_room(MOST_CELLS, 0)
             if self.skip > 0:
                 have = end - pos
                 if have < self.skip:
@@ -738,13 +752,9 @@ class Machine:
 
     # -- the tape ---------------------------------------------------------------------------------
 
-    def _put(self, value: int) -> int:
-        if self.used >= self.room:
-            with cython.gil:
-                self._make_room(1, 0)
+    def _put(self, value: int) -> None:
         self.cells[self.used] = value
         self.used += 1
-        return 0
 
     def _copy_bytes(self, data: bytes | memoryview, pos: int, count: int) -> int:
         if count > self.arena_room - self.arena_used:
@@ -788,29 +798,6 @@ def int32_of(first: int, second: int, third: int, fourth: int) -> int:
     """Return the int32 of four bytes, the highest first."""
     high = first - 256 if first > 127 else first
     return high * 0x1000000 + (second * 0x10000 + third * 0x100 + fourth)
-
-
-def int16_in(data: bytes | memoryview, pos: int) -> int:
-    """Read a big-endian int16; as all functions that end in ``_in``, without a check."""
-    return int16_of(data[pos], data[pos + 1])
-
-
-def uint32_in(data: bytes | memoryview, pos: int) -> int:
-    """Read a big-endian uint32."""
-    value = data[pos]
-    return value * 0x1000000 + (data[pos + 1] * 0x10000 + data[pos + 2] * 0x100 + data[pos + 3])
-
-
-def int32_in(data: bytes | memoryview, pos: int) -> int:
-    """Read a big-endian int32."""
-    return int32_of(data[pos], data[pos + 1], data[pos + 2], data[pos + 3])
-
-
-def int64_in(data: bytes | memoryview, pos: int) -> int:
-    """Read a big-endian int64."""
-    # Two factors: a literal above 2^31 would be a Python object in compiled code.
-    high = int32_in(data, pos)
-    return high * 0x10000 * 0x10000 + uint32_in(data, pos + 4)
 
 
 def int16_at(data: memoryview, pos: int) -> int:

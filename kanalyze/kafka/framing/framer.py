@@ -29,12 +29,12 @@ if not cython.compiled:
     from kanalyze.common.compiled import (
         bytes_from,
         cython,  # addresses of structs are the structs
+        int32_in,
         more_frames,
         start_of,
     )
     from kanalyze.common.compiled import nothing_kept as free_frames
     from kanalyze.common.compiled import nothing_kept as prefetch_head
-    from kanalyze.kafka.codec.machine import int32_in
     from kanalyze.kafka.framing.frame import (
         AHEAD,
         NO_PACKET,

@@ -1,5 +1,6 @@
 # The C types of correlation.py.
 cimport cython
+from libc.stdlib cimport free, realloc
 
 from kanalyze.kafka.session.exchange cimport Exchange, Message
 
@@ -7,23 +8,39 @@ cdef enum:
     FEW = 8
 
 
+cdef inline long long* more_ids(long long* old, Py_ssize_t room) except NULL:
+    cdef void* ids = realloc(old, room * sizeof(long long))
+    if ids is NULL:
+        raise MemoryError("correlation ids")
+    return <long long*> ids
+
+
+cdef inline void free_ids(long long* ids) noexcept:
+    free(ids)
+
+
 @cython.final
 cdef class PendingRequests:
     cdef public long long _most
-    cdef list _few
-    cdef dict _table
+    cdef list _waiting
+    cdef long long* _ids
+    cdef Py_ssize_t _first, _room
     cdef readonly long long size
 
-    cdef dict _by_id(self)
-    @cython.locals(few=cython.Py_ssize_t)
-    cpdef add(self, Exchange exchange)
-    @cython.locals(index=cython.Py_ssize_t, few=Exchange)
+    @cython.locals(index=cython.Py_ssize_t)
     cdef Py_ssize_t _place(self, long long correlation_id) except -2
+    @cython.locals(place=cython.Py_ssize_t)
+    cpdef add(self, Exchange exchange)
+    @cython.locals(index=cython.Py_ssize_t)
     cpdef oldest(self, long long correlation_id)
     cpdef Exchange first(self)
-    @cython.locals(index=cython.Py_ssize_t, few=Exchange)
+    @cython.locals(index=cython.Py_ssize_t)
     cpdef pop(self, long long correlation_id)
+    @cython.locals(index=cython.Py_ssize_t)
     cpdef remove(self, Exchange exchange)
+    cdef Exchange _take(self, Py_ssize_t index)
+    @cython.locals(index=cython.Py_ssize_t)
+    cdef int _close_gap(self, Py_ssize_t begin, Py_ssize_t end) except -1
 
 
 @cython.final

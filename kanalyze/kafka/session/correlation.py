@@ -29,8 +29,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import items
@@ -45,6 +44,9 @@ except ModuleNotFoundError:  # uncompiled, this stand-in is enough
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import more_ids
+    from kanalyze.common.compiled import nothing_kept as free_ids
+
     FEW = 8
 
 if TYPE_CHECKING:
@@ -56,44 +58,37 @@ if TYPE_CHECKING:
 
 
 class PendingRequests:
-    """Exchanges without a response by correlation id, at most ``most`` of them.
+    """Exchanges without a response, oldest first, at most ``most`` of them: 1 or more.
 
-    Most clients have up to five requests in flight: a few with different ids are in a list, oldest
-    first, which is faster than the table. ``most`` is 1 or more.
+    An id is searched from the oldest exchange on, which nearly always has it.
     """
 
-    _NOT_SAVED = ("_few", "_most", "_table", "size")
+    _NOT_SAVED = ("_first", "_ids", "_most", "_room", "_waiting", "size")
     """The state has the exchanges, one by one."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
-        self._few: list[Exchange] | None = None
-        self._table: dict[int, Exchange | deque[Exchange]] | None = None
-        """None until it is needed, and again when nothing is pending."""
+        self._waiting: list[Any] = []
+        self._first = 0
+        """How many at the beginning of the list were removed; they are None there."""
+        if not cython.compiled:
+            self._ids = list[int]()  # those of the exchanges in the list
+            self._room = 0
         self.size = 0
+
+    def __dealloc__(self) -> None:
+        free_ids(self._ids)
 
     def __len__(self) -> int:
         return self.size
 
     def __iter__(self) -> Iterator[Exchange]:
-        for waiting in self._by_id().values():
-            if isinstance(waiting, deque):
-                yield from waiting
-            else:
-                yield waiting
-
-    def _by_id(self) -> dict[int, Exchange | deque[Exchange]]:
-        """Return the table, with the few moved into it."""
-        if self._table is None:
-            self._table = {exchange.correlation: exchange for exchange in self._few or ()}
-            self._few = None
-        return self._table
+        return iter(self._waiting[self._first :])
 
     def _place(self, correlation_id: int) -> int:
-        """Return the place of an id among the few; -1 if it is not there."""
-        for index in range(self.size):
-            few: Exchange = self._few[index]  # type: ignore[index]
-            if few.correlation == correlation_id:
+        """Return the place of the oldest exchange with an id; -1 if there is none."""
+        for index in range(self._first, len(self._waiting)):
+            if self._ids[index] == correlation_id:
                 return index
         return -1
 
@@ -111,91 +106,58 @@ class PendingRequests:
 
     def add(self, exchange: Exchange) -> Exchange | None:
         """Add an exchange; return the oldest one if there are too many."""
-        if self.size == 0:
-            self._few, self._table = [exchange], None
-            self.size = 1
-            return None
-        if self._table is None and self._few is not None:
-            few = self.size
-            if few < FEW and few < self._most and self._place(exchange.correlation) < 0:
-                self._few.append(exchange)
-                self.size += 1
-                return None
-        by_id = self._by_id()
-        waiting = by_id.setdefault(exchange.correlation, exchange)
-        if isinstance(waiting, deque):
-            waiting.append(exchange)
-        elif waiting is not exchange:
-            # A queue is made only for an id that is in use twice, which is rare.
-            by_id[exchange.correlation] = deque((waiting, exchange))
+        place = len(self._waiting)
+        if place == self._room:
+            self._room = 2 * place + FEW
+            self._ids = more_ids(self._ids, self._room)
+        self._ids[place] = exchange.correlation
+        self._waiting.append(exchange)
         self.size += 1
-        if self.size <= self._most:
-            return None
-        return self.pop(next(iter(by_id)))
+        return None if self.size <= self._most else self._take(self._first)
 
     def oldest(self, correlation_id: int) -> Exchange | None:
         """Return the oldest exchange with this id."""
-        if self.size == 0:
-            return None
-        if self._few is not None:
-            index = self._place(correlation_id)
-            return None if index < 0 else self._few[index]
-        waiting = self._by_id().get(correlation_id)
-        return waiting[0] if isinstance(waiting, deque) else waiting
+        index = self._place(correlation_id)
+        return None if index < 0 else self._waiting[index]
 
     def first(self) -> Exchange | None:
-        """Return the exchange that was added first; the first of any id, if ids are used twice."""
-        if self.size == 0:  # the table has a trace of each that it had, which takes time to pass
-            return None
-        if self._few is not None:
-            return self._few[0]
-        for waiting in self._by_id().values():
-            return waiting[0] if isinstance(waiting, deque) else waiting
-        return None
+        """Return the exchange that was added first."""
+        return None if self.size == 0 else self._waiting[self._first]
 
     def count(self, correlation_id: int) -> int:
         """Return how many exchanges have this id."""
-        waiting = self._by_id().get(correlation_id)
-        if waiting is None:
-            return 0
-        return len(waiting) if isinstance(waiting, deque) else 1
+        return sum([exchange.correlation == correlation_id for exchange in self])
 
     def pop(self, correlation_id: int) -> Exchange | None:
         """Remove and return the oldest exchange with this id; None if there is none."""
-        if self.size == 0:
-            return None
-        if self._few is not None:
-            index = self._place(correlation_id)
-            if index < 0:
-                return None
-            few = self._few.pop(index)
-            self.size -= 1
-            if self.size == 0:
-                self._few = None
-            return few
-        by_id = self._by_id()
-        waiting = by_id.get(correlation_id)
-        if waiting is None:
-            return None
-        self.size -= 1
-        if isinstance(waiting, deque):
-            oldest = waiting.popleft()
-            if waiting:
-                return oldest
-            waiting = oldest
-        del by_id[correlation_id]
-        return waiting
+        index = self._place(correlation_id)
+        return None if index < 0 else self._take(index)
 
     def remove(self, exchange: Exchange) -> None:
         """Remove an exchange."""
-        by_id = self._by_id()
-        waiting = by_id[exchange.correlation]
+        index = self._first
+        while self._waiting[index] is not exchange:
+            index += 1
+        self._take(index)
+
+    def _take(self, index: int) -> Exchange:
+        """Remove and return the exchange at a place."""
+        taken: Exchange = self._waiting[index]
         self.size -= 1
-        if isinstance(waiting, deque):
-            waiting.remove(exchange)
-            if waiting:
-                return
-        del by_id[exchange.correlation]
+        if index == self._first:
+            self._waiting[index] = None
+            self._first += 1
+            if self._first >= FEW and self._first >= self.size:
+                self._close_gap(0, self._first)
+                self._first = 0
+        else:
+            self._close_gap(index, index + 1)
+        return taken
+
+    def _close_gap(self, begin: int, end: int) -> None:
+        del self._waiting[begin:end]
+        for index in range(begin, len(self._waiting)):
+            self._ids[index] = self._ids[index + end - begin]
 
     def apis(self) -> dict[int, set[tuple[int, int]]]:
         """Return the (api_key, api_version) of the exchanges of each correlation id."""
@@ -208,16 +170,13 @@ class PendingRequests:
 
     def pop_all(self) -> list[Exchange]:
         """Remove and return all, in the order of their requests."""
-        if self.size == 0:
-            return []
-        requests = list(self)
-        self._table = None
-        self.size = 0
-        requests.sort(key=_start_packet)
+        requests = sorted(self, key=_start_packet)
+        self._waiting.clear()
+        self._first = self.size = 0
         return requests
 
 
-_MAX_RUNS = 64
+_MAX_RUNS = 128
 """Clients count ids up, on one connection or over several, and losses leave holes. Beyond so many
 runs the lowest ones are merged; a client that continues below them counts as reusing ids."""
 
@@ -351,7 +310,7 @@ class Correlator:
 
         One whose response was lost does not.
         """
-        earliest = self.pending.first() if self.pending.size else None
+        earliest = self.pending.first()
         if earliest is None:
             return False
         waiting = earliest.request
@@ -452,7 +411,7 @@ class _UsedIds:
             firsts.append(correlation_id)
             lasts.append(correlation_id)
             if len(firsts) > _MAX_RUNS:
-                del firsts[1], lasts[0]
+                del firsts[1 : _MAX_RUNS // 2], lasts[: _MAX_RUNS // 2 - 1]
             self._last = correlation_id
             return False
         lasts[bisect_right(firsts, self._last) - 1] = self._last
@@ -602,8 +561,7 @@ class OneWayRequests:
     def expire(self, now_ns: int) -> list[Exchange]:
         """Remove and return the requests that have waited for too long, or are too many."""
         expired = []
-        while len(self._requests):
-            oldest = next(iter(self._requests))
+        while (oldest := self._requests.first()) is not None:
             began_ns = _start_ns(oldest)
             has_waited = began_ns != NO_TIME and now_ns - began_ns > _LONGEST_WAIT_NS
             if len(self._requests) <= _MAX_WAITING and not has_waited:

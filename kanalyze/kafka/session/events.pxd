@@ -25,6 +25,8 @@ cdef class SessionEvents:
 @cython.locals(exchange=Exchange, first=cython.longlong, last=cython.longlong,
     packet=cython.longlong, before="long long[::1]", index=cython.Py_ssize_t)
 cdef list _in_order(list exchanges)
+@cython.locals(exchange=Exchange)
+cdef list _completed_of(list exchanges)
 cdef long long _completion_packet(Exchange exchange) except? -1
 
 

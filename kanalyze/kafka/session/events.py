@@ -210,7 +210,7 @@ class SessionEvents:
     @property
     def completion_packets(self) -> list[int]:
         """For each exchange, the packet with which it counts as complete."""
-        return [exchange.completed for exchange in self.exchanges]
+        return _completed_of(self.exchanges)
 
     def add(self, events: ConnectionEvents) -> None:
         """Add the events of a connection in one step.
@@ -237,6 +237,13 @@ class SessionEvents:
         if self._parts > 1:
             # Equal packets are of one connection, whose order stays.
             self.exchanges = _in_order(self.exchanges)
+
+
+def _completed_of(exchanges: list[Exchange]) -> list[int]:
+    packets = []
+    for exchange in exchanges:
+        packets.append(exchange.completed)  # noqa: PERF401 - compiled, this is faster
+    return packets
 
 
 _completed = operator.attrgetter("completed")

@@ -23,10 +23,12 @@ if not cython.compiled:
     from kanalyze.common.compiled import (
         bytes_from,
         cython,  # addresses of structs are the structs
+        int16_in,
+        int32_in,
         new_record,
         start_of,
     )
-    from kanalyze.kafka.codec.machine import int16_in, int32_in, varint_at, varint_width
+    from kanalyze.kafka.codec.machine import varint_at, varint_width
     from kanalyze.kafka.codec.values import DONE, RUNNING, shared_tape
     from kanalyze.kafka.framing.frame import request_header_of
     from kanalyze.kafka.session.decode_plans import API_VERSIONS, UNSUPPORTED_VERSION

@@ -1,6 +1,8 @@
 # The C types of buffers.py.
 cimport cython
 
+from kanalyze.kafka.codec.machine cimport cells_from, texts_from
+
 cdef enum:
     FAILED = -2  # a literal in a final class becomes a wrong literal of C (Cython 3.3.1)
 
@@ -10,7 +12,11 @@ cdef class IntBuffer:
     cdef object numbers, is_known
     cdef long long[::1] values
     cdef unsigned char[::1] valid
+    cdef long long* _first_value
+    cdef unsigned char* _first_valid
+    cdef Py_ssize_t _room
 
+    cdef _keep(self, numbers, is_known)
     cpdef make_room(self, Py_ssize_t size)
     cpdef int put(self, Py_ssize_t at, long long value) except -1
     cpdef int put_any(self, Py_ssize_t at, value) except -1
@@ -29,10 +35,13 @@ cdef class WordBuffer:
     cdef readonly Py_ssize_t characters
     cdef object numbers
     cdef int[::1] codes
+    cdef object _last_word
+    cdef int _last_code
 
     cpdef make_room(self, Py_ssize_t size)
-    @cython.locals(new_code=cython.int)
     cpdef int code(self, word) except -2
+    @cython.locals(new_code=cython.int)
+    cdef int _code_of(self, word) except -2
     cpdef int put_code(self, Py_ssize_t at, int code) except -1
     cpdef int put(self, Py_ssize_t at, word) except -1
     cpdef int fill(self, Py_ssize_t count, int code) except -1

@@ -15,6 +15,14 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
+try:
+    import cython
+except ModuleNotFoundError:  # the stand-in for an environment without Cython
+    from kanalyze.common.compiled import cython
+
+if not cython.compiled:
+    from kanalyze.common.compiled import cells_from, texts_from
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -28,33 +36,34 @@ class IntBuffer:
     """A column of nullable 64-bit integers that is being written."""
 
     def __init__(self) -> None:
-        self.numbers = array("q")
-        self.is_known = bytearray()
-        self.values = memoryview(self.numbers)
-        self.valid = memoryview(self.is_known)
+        self._keep(array("q"), bytearray())
+
+    def _keep(self, numbers: array[int], is_known: bytearray) -> None:
+        self.numbers, self.is_known = numbers, is_known
+        self.values, self.valid = memoryview(numbers), memoryview(is_known)
+        self._first_value, self._first_valid = cells_from(self.values, 0), texts_from(self.valid, 0)
+        self._room = len(is_known)
 
     def make_room(self, size: int) -> None:
         """Make room for ``size`` positions, which must be more than before."""
-        if len(self.is_known) == 0:
-            self.numbers, self.is_known = array("q", [0]) * size, bytearray(size)
+        if self._room == 0:
+            self._keep(array("q", [0]) * size, bytearray(size))
         else:
             # Make new arrays: an array cannot grow while there is a memoryview of it.
-            more = size - len(self.is_known)
-            self.numbers = self.numbers + array("q", [0]) * more
-            self.is_known = self.is_known + bytes(more)
-        self.values = memoryview(self.numbers)
-        self.valid = memoryview(self.is_known)
+            more = size - self._room
+            self._keep(self.numbers + array("q", [0]) * more, self.is_known + bytes(more))
 
     def put(self, at: int, value: int) -> None:
         """Write a number."""
-        self.values[at] = value
-        self.valid[at] = 1
+        if not 0 <= at < self._room:
+            raise IndexError("no room at this position")
+        self._first_value[at] = value
+        self._first_valid[at] = 1
 
     def put_any(self, at: int, value: int | None) -> None:
         """Write a number or null."""
         if value is not None:
-            self.values[at] = value
-            self.valid[at] = 1
+            self.put(at, value)
 
     def get(self, at: int) -> int | None:
         """Return the number at a position; None for null."""
@@ -90,10 +99,7 @@ class IntBuffer:
     def drain(self, count: int) -> tuple[array[int], bytearray | None]:
         """Return the first ``count`` numbers, and begin an empty column without room."""
         values, valid = self.numbers, self.is_known
-        self.numbers = array("q")
-        self.is_known = bytearray()
-        self.values = memoryview(self.numbers)
-        self.valid = memoryview(self.is_known)
+        self._keep(array("q"), bytearray())
         # What was not written is given back in place.
         del values[count:], valid[count:]
         return values, valid if 0 in valid else None
@@ -111,6 +117,8 @@ class WordBuffer:
         self.words: list[str] = []
         self.codes_by_word: dict[str, int] = {}
         self.characters = 0
+        self._last_word: str | None = None
+        self._last_code = -1
         self.numbers = array("i")
         self.codes = memoryview(self.numbers)
 
@@ -122,8 +130,12 @@ class WordBuffer:
 
     def code(self, word: str | None) -> int:
         """Return the number of a text; -1 for None."""
-        if word is None:
-            return -1
+        if word is not self._last_word:  # often it is that of the row before
+            self._last_code = -1 if word is None else self._code_of(word)
+            self._last_word = word
+        return self._last_code
+
+    def _code_of(self, word: str) -> int:
         code = self.codes_by_word.get(word)
         if code is not None:
             return code
@@ -156,6 +168,7 @@ class WordBuffer:
     def forget(self) -> None:
         """Discard all words. Their numbers become invalid."""
         self.words, self.codes_by_word, self.characters = [], {}, 0
+        self._last_word, self._last_code = None, -1
 
 
 def buffers_of(columns: Sequence[Column]) -> dict[str, IntBuffer | WordBuffer]:

@@ -1,8 +1,8 @@
 # The C types of summaries.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport (doubled, HIDDEN_COUNT, HIDDEN_FIRST, MISSING_RECORDS,
-    RECORDS_CELLS, start_of, Tape)
+from kanalyze.kafka.codec.machine cimport (cells_from, doubled, HIDDEN_COUNT, HIDDEN_FIRST,
+    MISSING_RECORDS, RECORDS_CELLS, Tape, texts_from, words_of)
 from kanalyze.kafka.codec.values cimport (AS_ARRAY, AS_BYTES, AS_NULLABLE, AS_RECORDS, AS_TEXT,
     EncodedFields, Shape)
 from kanalyze.tables.requests.topics cimport FAILED, KeyTable, NO_TOPIC, TopicTable
@@ -23,6 +23,7 @@ cdef enum:
     TOPIC = 13
     TOPIC_ID = 14
     CELLS = 15
+    FIELD_CELLS = 3
 
     FIRST_TEXT = 20
     GROUP_ID = 20
@@ -49,17 +50,20 @@ cdef long long _FEW, _ONE, NO_PARTITION, NO_NUMBER
 @cython.final
 cdef class PartitionColumns:
     cdef readonly TopicTable topics
-    cdef long long[::1] cells
+    cdef long long* cells
+    cdef long long[::1] _kept
     cdef readonly Py_ssize_t count
     cdef KeyTable _entries
     cdef long long[::1] _places
     cdef Py_ssize_t _indexed
 
+    cdef _keep(self, long long[::1] cells)
     cpdef clear(self)
     @cython.locals(at=cython.Py_ssize_t, begin=cython.Py_ssize_t)
     cdef inline Py_ssize_t add(self, long long topic, long long topic_id) except -1
     @cython.locals(begin=cython.Py_ssize_t)
     cdef inline int put(self, Py_ssize_t at, int column, long long value) except -1
+    cdef inline Py_ssize_t _begin_of(self, Py_ssize_t at) except -1
     cdef int forget(self, Py_ssize_t at, int column) except -1
     cdef inline bint has(self, Py_ssize_t at, int column) except -1
     cdef inline long long number(self, Py_ssize_t at, int column) except? FAILED
@@ -105,7 +109,7 @@ cdef class ExchangeSummary:
     cdef public long long code, groups
     cdef public object first_group
     cdef long long known
-    cdef long long[::1] numbers
+    cdef long long numbers[63]
     cdef list texts
 
     cpdef clear(self, PartitionColumns partitions)
@@ -144,7 +148,8 @@ cdef long long _UNKNOWN_OFFSET
 cdef class _StructPlan:
     cdef list absent, shapes, below
     cdef dict tagged
-    cdef int[::1] roles, kinds, cells
+    cdef int[::1] _kept_fields
+    cdef const int* fields
     cdef Py_ssize_t count, untagged, nested_tail
     cdef bint goes_below
     cdef int[::1] nested
@@ -165,16 +170,18 @@ cdef class BodyWalk:
     cdef Shape _last_shape
     cdef _StructPlan _last_plan
     cdef Tape _tape
-    cdef long long[::1] _cells
-    cdef unsigned char[::1] _arena
-    cdef long long _at, _arena_at
-    cdef long long[::1] _marks
+    cdef const long long* _cells
+    cdef const unsigned char* _arena
+    cdef long long _end, _arena_bytes, _at, _arena_at
+    cdef long long* _marks
+    cdef long long[::1] _kept_marks
     cdef Py_ssize_t _used
     cdef ExchangeSummary _summary
     cdef PartitionColumns _partitions, _forgotten
     cdef long long _topic, _topic_id, _partition, _offset, _high_watermark, _records_at, _code
     cdef long long _preferred_replica
 
+    cdef _make_marks(self, long long[::1] cells)
     cpdef read(self, EncodedFields encoded, ExchangeSummary summary, PartitionColumns partitions,
         PartitionColumns forgotten)
     cdef int read_cells(self, Shape shape, Tape tape, long long at, long long arena_at,
@@ -186,11 +193,16 @@ cdef class BodyWalk:
     @cython.locals(at=cython.longlong, index=cython.Py_ssize_t, count=cython.longlong,
         place=cython.Py_ssize_t, _i=cython.longlong)
     cdef int _read_values(self, _StructPlan plan, Py_ssize_t first) except -1
+    @cython.locals(role=cython.int, cells=cython.int, kind=cython.int, value=cython.longlong,
+        place=cython.Py_ssize_t)
     cdef inline long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
+    cdef inline long long _cell(self, long long at) except? FAILED
     cdef long long _after(self, Shape shape, long long at) except FAILED
     @cython.locals(inner=Shape)
     cdef long long _after_struct(self, Shape shape, long long at) except FAILED
     cdef long long _topic_at(self, long long at) except FAILED
+    @cython.locals(begin=cython.longlong)
+    cdef inline long long _text_begin(self, long long at, long long size) except FAILED
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef str _text_at(self, long long at)
     cdef int _add_topic(self, _StructPlan plan, Py_ssize_t before, long long topic,

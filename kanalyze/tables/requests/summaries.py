@@ -4,10 +4,10 @@ In: a :class:`~kanalyze.kafka.codec.values.EncodedFields`, and the role of each 
 (:class:`~kanalyze.tables.requests.field_selection.FieldRoles`). Out: numbers, texts, errors and
 names in an :class:`ExchangeSummary`, topics and partitions in its :class:`PartitionColumns`.
 
-A :class:`BodyWalk` reads the cells of the tape in place, without making tuples or lists; and from
-its own view of them, because to make a local one of it takes as long as to read a value. It walks a
-struct twice, because a nested struct may come before the topic that it belongs to: first it reads
-the struct's own values, then, in the same order, its error codes and nested structs.
+A :class:`BodyWalk` reads the cells of the tape in place, without making tuples or lists. Cells are
+pointers in compiled code: every position on the tape is compared with its end. It walks a struct
+twice, because a nested struct may come before the topic that it belongs to: first it reads the
+struct's own values, then, in the same order, its error codes and nested structs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
-    from kanalyze.common.compiled import start_of
+    from kanalyze.common.compiled import cells_from, texts_from, words_of
     from kanalyze.kafka.codec.machine import doubled
     from kanalyze.kafka.codec.opcodes import (
         HIDDEN_COUNT,
@@ -46,6 +46,7 @@ if not cython.compiled:
     PARTITION, RECORD_COUNT, RECORD_BYTES, BASE_OFFSET, HIGH_WATERMARK = range(1, 6)
     CODEC, ERROR_CODE, LAST_OFFSET, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE = range(6, 12)
     PREFERRED_READ_REPLICA, TOPIC, TOPIC_ID, CELLS = range(12, 16)
+    FIELD_CELLS = 3
     FIRST_TEXT = GROUP_ID = 20
     TRANSACTIONAL_ID, KEY = 21, 22
     FIRST_NUMBER = MAX_WAIT_MS = 40
@@ -155,11 +156,15 @@ class PartitionColumns:
 
     def __init__(self, topics: TopicTable) -> None:
         self.topics = topics
-        self.cells = memoryview(array("q", bytes(8 * CELLS * _FEW)))
+        self._keep(memoryview(array("q", bytes(8 * CELLS * _FEW))))
         self.count = 0
         self._entries = KeyTable()
         self._places = memoryview(array("q", bytes(8 * 16)))
         self._indexed = 0
+
+    def _keep(self, cells: memoryview) -> None:
+        self._kept = cells
+        self.cells: memoryview = cells_from(cells, 0)
 
     def clear(self) -> None:
         """Remove all topics and partitions."""
@@ -172,8 +177,8 @@ class PartitionColumns:
         """Append a partition or topic without values; return its index."""
         at = self.count
         begin = at * CELLS
-        if begin >= len(self.cells):
-            self.cells = doubled(self.cells)
+        if begin >= len(self._kept):
+            self._keep(doubled(self._kept))
         self.cells[begin] = 0
         self.cells[begin + TOPIC] = topic
         self.cells[begin + TOPIC_ID] = topic_id
@@ -182,21 +187,26 @@ class PartitionColumns:
 
     def put(self, at: int, column: int, value: int) -> None:
         """Set the value of a column."""
-        begin = at * CELLS
+        begin = self._begin_of(at)
         self.cells[begin] |= 1 << column
         self.cells[begin + column] = value
 
+    def _begin_of(self, at: int) -> int:
+        if not 0 <= at < self.count:
+            raise IndexError("no partition has this index")
+        return at * CELLS
+
     def forget(self, at: int, column: int) -> None:
         """Make the value of a column unknown."""
-        self.cells[at * CELLS] &= ~(1 << column)
+        self.cells[self._begin_of(at)] &= ~(1 << column)
 
     def has(self, at: int, column: int) -> bool:
         """Return true if the value of a column is known."""
-        return self.cells[at * CELLS] & (1 << column) != 0
+        return self.cells[self._begin_of(at)] & (1 << column) != 0
 
     def number(self, at: int, column: int) -> int:
         """Return the value of a column, which must be known, the topic or its id."""
-        return self.cells[at * CELLS + column]
+        return self.cells[self._begin_of(at) + column]
 
     def partition(self, at: int) -> int:
         """Return the partition; ``NO_PARTITION`` for a topic as a whole."""
@@ -216,7 +226,7 @@ class PartitionColumns:
         """Append a copy of a partition of ``other``; return its index."""
         to = self.add(NO_TOPIC, 0)
         for column in range(CELLS):
-            self.cells[to * CELLS + column] = other.cells[at * CELLS + column]
+            self.cells[to * CELLS + column] = other.number(at, column)
         return to
 
     def index_of(self, other: PartitionColumns, at: int, within: int) -> int:
@@ -402,7 +412,8 @@ class ExchangeSummary:
         self.partitions = PartitionColumns(topics)
         self.errors: list[tuple[str | None, bytes, int | None, int]] = []
         self.pairs: list[tuple[int, int]] = []
-        self.numbers = memoryview(array("q", bytes(8 * (_END - FIRST_TEXT))))
+        if not cython.compiled:
+            self.numbers = [0] * (_END - FIRST_TEXT)
         self.texts: list[str | None] = [None] * (FIRST_NUMBER - FIRST_TEXT)
         self.clear(self.partitions)
 
@@ -494,10 +505,10 @@ class _StructPlan:
     """How to walk the structs of one shape; made once per shape.
 
     Attributes:
-        count: number of values on the tape; the first ``untagged`` are not tagged. ``roles``,
-            ``kinds``, ``cells``, ``shapes`` and ``below`` are by value: one of the numbers in
-            :data:`_ROLES`; the kind of its shape; how many cells it takes, -1 if that depends; the
-            shape; the plan of a nested struct, or of the structs in an array, None for others.
+        count: number of values on the tape; the first ``untagged`` are not tagged. ``fields``,
+            ``shapes`` and ``below`` are by value: three numbers, its role, one of the numbers in
+            :data:`_ROLES`, the kind of its shape, and how many cells it takes, -1 if that depends;
+            the shape; the plan of a nested struct, or of the structs in an array, None for others.
         tagged: by tag, the index of its value; None if there is no tag section.
         goes_below: whether a nested struct has a field that a row needs; ``nested`` are the
             ``nested_count`` indices of such structs.
@@ -539,9 +550,11 @@ class _StructPlan:
                 number = number or AT_BELOW
             self.below.append(plan)
             numbers.append(number)
-        self.roles = memoryview(array("i", numbers or [0]))
-        self.kinds = memoryview(array("i", [each.kind for each in self.shapes] or [0]))
-        self.cells = memoryview(array("i", [each.cells for each in self.shapes] or [0]))
+        self._kept_fields = memoryview(array("i", [0] * (FIELD_CELLS * self.count)))
+        for at, (role, each) in enumerate(zip(numbers, self.shapes, strict=True)):
+            for place, number in enumerate((role, each.kind, each.cells)):
+                self._kept_fields[FIELD_CELLS * at + place] = number
+        self.fields: memoryview = words_of(self._kept_fields)
         nested = [index for index, each in enumerate(numbers) if each in (AT_BELOW, AT_FORGOTTEN)]
         self.goes_below = bool(nested)
         self.nested = memoryview(array("i", nested or [0]))
@@ -602,11 +615,14 @@ class BodyWalk:
         self._last_shape: Shape | None = None
         self._last_plan: _StructPlan
         self._tape: Tape | None = None
-        self._cells = memoryview(array("q"))
-        self._arena = memoryview(bytearray(1))
+        self._end = self._arena_bytes = 0
         self._at = self._arena_at = 0
-        self._marks = memoryview(array("q", bytes(8 * 64)))
+        self._make_marks(memoryview(array("q", bytes(8 * 64))))
         self._used = 0
+
+    def _make_marks(self, cells: memoryview) -> None:
+        self._kept_marks = cells
+        self._marks: memoryview = cells_from(cells, 0)
 
     def read(
         self,
@@ -650,10 +666,11 @@ class BodyWalk:
             self._last_plan, self._last_shape = self._plan_of(shape), shape
         plan = self._last_plan
         self._summary, self._partitions, self._forgotten = summary, partitions, forgotten
-        if tape is not self._tape:  # assigning a view takes longer than the rest of this
+        if tape is not self._tape:
             self._tape = tape
-            self._cells = tape.cells
-            self._arena = tape.arena
+            self._cells: memoryview = cells_from(tape.cells, 0)
+            self._arena: memoryview = texts_from(tape.arena, 0)
+            self._end, self._arena_bytes = len(tape.cells), len(tape.arena)
         self._at, self._arena_at = at, arena_at
         self._used = 0
         code = self._struct(plan, NO_TOPIC, 0, 0, False)
@@ -673,8 +690,8 @@ class BodyWalk:
         """Walk a struct; return the first of its error codes that is not 0."""
         first = self._used
         self._used = first + plan.count
-        while self._used > len(self._marks):
-            self._marks = doubled(self._marks)
+        while self._used > len(self._kept_marks):
+            self._make_marks(doubled(self._kept_marks))
         self._read_values(plan, first)
         code, end = self._code, self._at
         if plan.has_topic and (topic < 0 or self._topic > 0):
@@ -718,55 +735,62 @@ class BodyWalk:
         if plan.tagged is not None:
             for index in range(plan.untagged, plan.count):
                 self._marks[first + index] = -1
-            count = self._cells[at]
+            count = self._cell(at)
             at += 1
             for _i in range(count):
-                place: int = plan.tagged[self._cells[at]]
+                place: int = plan.tagged[self._cell(at)]
                 self._marks[first + place] = at + 1
                 at = self._read_value(plan, place, at + 1)
         self._at = at
 
     def _read_value(self, plan: _StructPlan, index: int, at: int) -> int:  # noqa: C901 - one switch
         """Read a value, or skip it if the second walk reads it; return the index of the next."""
-        role = plan.roles[index]
+        place = FIELD_CELLS * index
+        role, cells = plan.fields[place], plan.fields[place + 2]
+        value = 0 if cells == 0 else self._cell(at)  # a struct of which nothing is read has none
         if role == AT_ERROR:
             if self._code == 0:
-                self._code = self._cells[at]
+                self._code = value
         elif role == AT_PARTITION:
-            self._partition = self._cells[at]
+            self._partition = value
         elif role == AT_TOPIC:
             self._topic = self._topic_at(at)
         elif role == AT_TOPIC_ID:
-            self._topic_id = self._topics.id_number(self._cells[at], self._cells[at + 1])
+            self._topic_id = self._topics.id_number(value, self._cell(at + 1))
         elif role == AT_OFFSET:
-            self._offset = self._cells[at]
+            self._offset = value
         elif role == AT_HIGH_WATERMARK:
-            self._high_watermark = self._cells[at]
+            self._high_watermark = value
         elif role == AT_PREFERRED_REPLICA:
-            self._preferred_replica = self._cells[at]
+            self._preferred_replica = value
         elif role >= FIRST_NUMBER:
-            self._summary.set_number(role, self._cells[at])
+            self._summary.set_number(role, value)
         elif role >= FIRST_TEXT:
             self._set_text(role, self._text_at(at))
         elif role == AT_RECORDS:
             self._records_at = at
         elif role == AT_OLD_OFFSETS:
-            if self._cells[at] > 0:
-                self._offset = self._cells[at + 1]  # the first offset is the newest
+            if value > 0:
+                self._offset = self._cell(at + 1)  # the first offset is the newest
         elif role in (AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP):
             self._read_rare(role, at)
-        if plan.cells[index] >= 0:
-            return at + plan.cells[index]
-        kind = plan.kinds[index]
+        if cells >= 0:
+            return at + cells
+        kind = plan.fields[place + 1]
         if kind in (AS_TEXT, AS_BYTES):
-            return at + 1 if self._cells[at] < 0 else at + 2
+            return at + 1 if value < 0 else at + 2
         return self._after(plan.shapes[index], at)
+
+    def _cell(self, at: int) -> int:
+        if not 0 <= at < self._end:
+            raise IndexError("a cell outside of the tape")
+        return self._cells[at]
 
     def _after(self, shape: Shape, at: int) -> int:
         """Return the index of the first cell after a value of a shape."""
         if shape.cells >= 0:
             return at + shape.cells
-        kind, count = shape.kind, self._cells[at]
+        kind, count = shape.kind, self._cell(at)
         if kind in (AS_TEXT, AS_BYTES):
             return at + 1 if count < 0 else at + 2
         if kind == AS_RECORDS:
@@ -787,27 +811,34 @@ class BodyWalk:
         for inner in shape.shapes:
             at = self._after(inner, at)
         if shape.tags is not None:
-            count = self._cells[at]
+            count = self._cell(at)
             at += 1
             for _i in range(count):
-                tagged: Any = shape.tags[self._cells[at]]
+                tagged: Any = shape.tags[self._cell(at)]
                 at = self._after(tagged[1], at + 1)
         return at
 
     def _topic_at(self, at: int) -> int:
         """Return the number of the name at an index."""
-        size = self._cells[at]
+        size = self._cell(at)
         if size < 0:
             return NO_TOPIC
-        return self._topics.number(self._arena, self._arena_at + self._cells[at + 1], size)
+        return self._topics.number(self._arena, self._text_begin(at, size), size)
+
+    def _text_begin(self, at: int, size: int) -> int:
+        """Return where the text of a cell begins in the arena."""
+        begin = self._arena_at + self._cell(at + 1)
+        if begin < 0 or size > self._arena_bytes - begin:
+            raise IndexError("a text outside of its arena")
+        return begin
 
     def _text_at(self, at: int) -> str | None:
         """Return the text at an index; None for null."""
-        size = self._cells[at]
+        size = self._cell(at)
         if size < 0:
             return None
-        begin = self._arena_at + self._cells[at + 1]
-        return self._topics.texts.text(start_of(self._arena), begin, begin + size)
+        begin = self._text_begin(at, size)
+        return self._topics.texts.text(self._arena, begin, begin + size)
 
     def _add_topic(
         self, plan: _StructPlan, before: int, topic: int, topic_id: int, code: int
@@ -846,11 +877,11 @@ class BodyWalk:
         """Read the error codes of a struct, if one is not 0, and its nested structs, in order."""
         for place in range(plan.count if has_errors else plan.nested_count):
             index = place if has_errors else plan.nested[place]
-            at, role = self._marks[first + index], plan.roles[index]
+            at, role = self._marks[first + index], plan.fields[FIELD_CELLS * index]
             if at < 0:
                 continue
             if role == AT_ERROR:
-                value = self._cells[at]
+                value = self._cell(at)
                 if value != 0 and not self._is_request:
                     name, id_bytes = self._topics.name(topic), self._topics.id(topic_id)
                     number = partition if in_partition else None
@@ -876,9 +907,9 @@ class BodyWalk:
         """Walk a nested struct, or each of an array of them."""
         nested = plan.below[index]
         assert nested is not None
-        kind, count = plan.kinds[index], 1
+        kind, count = plan.fields[FIELD_CELLS * index + 1], 1
         if kind in (AS_ARRAY, AS_NULLABLE):
-            count = self._cells[self._at]
+            count = self._cell(self._at)
             self._at += 1
             if kind == AS_NULLABLE and count >= 0:
                 count = 1
@@ -890,14 +921,14 @@ class BodyWalk:
         partitions = self._partitions
         for index in range(plan.count):
             at = self._marks[first + index]
-            if plan.roles[index] != role or at < 0:
+            if plan.fields[FIELD_CELLS * index] != role or at < 0:
                 continue
-            count = self._cells[at]
+            count = self._cell(at)
             at += 1
             for _i in range(count):
                 if role == AT_PARTITIONS:
                     place = partitions.add(topic, topic_id)
-                    partitions.put(place, PARTITION, self._cells[at])
+                    partitions.put(place, PARTITION, self._cell(at))
                     at += 1
                 else:
                     name = self._topic_at(at)
@@ -908,8 +939,9 @@ class BodyWalk:
     def _add_records(self, index: int, at: int, offset: int) -> None:
         """Set the records of a partition; without records, set its offset."""
         partitions = self._partitions
-        size = self._cells[at] if at >= 0 else -1
+        size = self._cell(at) if at >= 0 else -1
         if size >= 0:
+            self._cell(at + RECORDS_CELLS - 1)  # all are there
             partitions.put(index, RECORD_BYTES, size)
             flags = self._cells[at + 7]
             if not flags & (HIDDEN_COUNT | MISSING_RECORDS):
@@ -947,10 +979,10 @@ class BodyWalk:
     def _read_rare(self, role: int, at: int) -> None:
         summary = self._summary
         if role == AT_ASSIGNMENTS:
-            summary.has_assignments = self._cells[at] > 0
+            summary.has_assignments = self._cell(at) > 0
         elif role == AT_REQUESTED_GROUP:
             summary.groups += 1
             if summary.groups == 1:
                 summary.first_group = self._text_at(at)
-        elif self._cells[at] == 1 and not summary.text(KEY):  # a list with exactly one key
+        elif self._cell(at) == 1 and not summary.text(KEY):  # a list with exactly one key
             summary.set_text(KEY, self._text_at(at + 1))

@@ -1,7 +1,7 @@
 # The C types of topics.py.
 cimport cython
 
-from kanalyze.kafka.codec.machine cimport doubled
+from kanalyze.kafka.codec.machine cimport are_equal, doubled, texts_from
 from kanalyze.kafka.codec.values cimport Texts
 
 cdef int CACHED, MIN_SLOTS
@@ -60,13 +60,12 @@ cdef class TopicTable:
     cdef _begin(self)
     cpdef clear(self)
     @cython.locals(mixed=cython.ulonglong, slot=cython.longlong, number=cython.longlong)
-    cdef long long number(self, const unsigned char[::1] data, long long begin,
+    cdef long long number(self, const unsigned char* data, long long begin,
         long long size) except FAILED
-    @cython.locals(at=cython.longlong, i=cython.longlong)
-    cdef bint _is_at(self, long long number, const unsigned char[::1] data, long long begin,
+    cdef bint _is_at(self, long long number, const unsigned char* data, long long begin,
         long long size) except -1
     @cython.locals(at=cython.longlong, i=cython.longlong)
-    cdef long long _looked_up(self, const unsigned char[::1] data, long long begin,
+    cdef long long _looked_up(self, const unsigned char* data, long long begin,
         long long size) except FAILED
     cpdef long long number_of(self, name) except FAILED
     cpdef name(self, long long number)

@@ -11,7 +11,7 @@ each process, so a sender cannot produce collisions.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kanalyze.kafka.codec.values import NO_UUID, Texts
 
@@ -21,6 +21,7 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
     from kanalyze.common.compiled import cython
 
 if not cython.compiled:
+    from kanalyze.common.compiled import are_equal, texts_from
     from kanalyze.kafka.codec.machine import doubled
 
     NO_TOPIC = -1  # in place of the number of a topic's name
@@ -208,8 +209,11 @@ class TopicTable:
 
     # -- names ------------------------------------------------------------------------------------
 
-    def number(self, data: memoryview, begin: int, size: int) -> int:
-        """Return the number of the name whose bytes are ``data[begin:begin + size]``."""
+    def number(self, data: Any, begin: int, size: int) -> int:
+        """Return the number of the name whose bytes are ``data[begin:begin + size]``.
+
+        The caller has seen that they are there.
+        """
         if size == 0:
             return 0
         mixed = SEED
@@ -223,16 +227,12 @@ class TopicTable:
         self._cached[slot] = number
         return number
 
-    def _is_at(self, number: int, data: memoryview, begin: int, size: int) -> bool:
-        if self._sizes[number] != size:
-            return False
-        at = self._begins[number]
-        for i in range(size):  # noqa: SIM110 - compiled, this is faster
-            if data[begin + i] != self._bytes[at + i]:
-                return False
-        return True
+    def _is_at(self, number: int, data: Any, begin: int, size: int) -> bool:
+        return self._sizes[number] == size and are_equal(
+            data, begin, texts_from(self._bytes, self._begins[number]), size
+        )
 
-    def _looked_up(self, data: memoryview, begin: int, size: int) -> int:
+    def _looked_up(self, data: Any, begin: int, size: int) -> int:
         name_bytes = bytes(data[begin : begin + size])
         number = self.number_of(str(name_bytes, "utf-8", "backslashreplace"))
         if number > 0 and self._sizes[number] == 0:
