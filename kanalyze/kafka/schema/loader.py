@@ -210,49 +210,23 @@ MAX_FIELDS = 10_000
 """Most fields of a message. A common struct's fields count at each use. Kafka has 120 at most."""
 
 _MESSAGE_KEYS = frozenset(
-    {
-        "about",
-        "apiKey",
-        "commonStructs",
-        "deprecatedVersions",
-        "fields",
-        "flexibleVersions",
-        "latestVersionUnstable",
-        "listeners",
-        "name",
-        "type",
-        "validVersions",
-    }
+    (
+        *("about", "apiKey", "commonStructs", "deprecatedVersions", "fields", "flexibleVersions"),
+        *("latestVersionUnstable", "listeners", "name", "type", "validVersions"),
+    )
 )
 _FIELD_KEYS = frozenset(
-    {
-        "about",
-        "default",
-        "entityType",
-        "fields",
-        "flexibleVersions",
-        "ignorable",
-        "mapKey",
-        "name",
-        "nullableVersions",
-        "tag",
-        "taggedVersions",
-        "type",
-        "versions",
-        "zeroCopy",
-    }
+    (
+        *("about", "default", "entityType", "fields", "flexibleVersions", "ignorable", "mapKey"),
+        *("name", "nullableVersions", "tag", "taggedVersions", "type", "versions", "zeroCopy"),
+    )
 )
 _STRUCT_KEYS = frozenset({"about", "fields", "name", "versions"})
 _KINDS = frozenset(
-    {
-        "coordinator-key",
-        "coordinator-value",
-        "data",
-        "header",
-        "metadata",
-        "request",
+    (
+        *("coordinator-key", "coordinator-value", "data", "header", "metadata", "request"),
         "response",
-    }
+    )
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*\Z")
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
