@@ -35,14 +35,7 @@ from kanalyze.tables.columns.block import Lists, RowBlock
 
 if TYPE_CHECKING:
     import ipaddress
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
@@ -619,12 +612,7 @@ _CONDITIONS = {
         ("api_key", "api_name"),
         plain=lambda apis: [*sorted(apis.names), *_texts(sorted(apis.keys))],
     ),
-    "status": _Condition(
-        _has_any_of,
-        ("status",),
-        partial(_set_of, parse_status),
-        sorted,
-    ),
+    "status": _Condition(_has_any_of, ("status",), partial(_set_of, parse_status), sorted),
     "errors": _Condition(
         _may_have_failed, ("has_errors", "status", "error_code", "response_start_ns"), bool, bool
     ),

@@ -25,12 +25,7 @@ from kanalyze.spec.columns import columns_named, columns_of
 from kanalyze.spec.rows.records import RECORD_COLUMNS
 from kanalyze.spec.rows.requests import COLUMNS, PartitionItem
 from kanalyze.tables.columns.block import Lists, RowBlock
-from kanalyze.tables.records.columns import (
-    OF_BATCH,
-    RecordColumns,
-    RecordFieldRows,
-    add_problem,
-)
+from kanalyze.tables.records.columns import OF_BATCH, RecordColumns, RecordFieldRows, add_problem
 from kanalyze.tables.records.fetched import FetchedField, OffsetRanges, Transactions
 from kanalyze.tables.records.values import ShownValues
 from kanalyze.tables.requests.topic_names import topic_id_text
