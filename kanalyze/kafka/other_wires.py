@@ -23,33 +23,27 @@ class OtherWire(Protocol):
 
     def api_keys(self) -> dict[str, int]:
         """Return the keys of its APIs by their names in rows."""
-        ...
 
     def api(self, key: int | None) -> WireApi:
         """Return what rows say of a type of request; None is that of an orphan response."""
-        ...
 
     def partitions(self, exchange: Exchange) -> Iterable[WirePartition]:
         """Return the partitions of an exchange; none if its request was not decoded."""
-        ...
 
     def records_fields(self, exchange: Exchange) -> list[WireRecords] | None:
         """Return the fields with records of an exchange; None if they were not decoded."""
-        ...
 
     def records_in(self, data: bytes, offset: int, limits: DecompressionLimits | None) -> Any:
         """Return the records of a field, as a :class:`~kanalyze.kafka.records.batches.RecordSet`.
 
         ``offset`` is the position of its first byte in the log.
         """
-        ...
 
     def trace(self, exchange: Exchange, kind: Kind) -> list[TraceNode]:
         """Return the fields of one message, the size prefix first; raises WireError.
 
         Raises MissingBytes if the message's bytes were not kept, or not captured.
         """
-        ...
 
 
 def other_wire(name: str) -> OtherWire:

@@ -65,19 +65,14 @@ def skip_tags(view: bytes | memoryview, pos: int, limit: int) -> int:
     count, pos = read_unsigned_varint(view, pos)
     last = -1
     for _ in range(count):
-        last, _, pos = _next_tag(view, pos, limit, last)
+        tag, pos = read_unsigned_varint(view, pos)
+        if tag <= last:
+            raise Malformed("tags do not rise")
+        size, pos = read_unsigned_varint(view, pos)
+        if pos + size > limit:
+            raise Truncated("the bytes end within a tagged field")
+        last, pos = tag, pos + size
     return pos
-
-
-def _next_tag(view: bytes | memoryview, pos: int, limit: int, last: int) -> tuple[int, int, int]:
-    """Read the tag after ``last``; return it and where its bytes start and end."""
-    tag, pos = read_unsigned_varint(view, pos)
-    if tag <= last:
-        raise Malformed("tags do not rise")
-    size, pos = read_unsigned_varint(view, pos)
-    if pos + size > limit:
-        raise Truncated("the bytes end within a tagged field")
-    return tag, pos, pos + size
 
 
 class WireApi(NamedTuple):

@@ -150,6 +150,12 @@ def _column(name: str, hint: typing.Any) -> Column:
     return Column(name, "list<struct>", "", nullable, meaning, columns_of(item), item=item)
 
 
+def columns_named(columns: "typing.Iterable[Column]", *names: str) -> list[Column]:
+    """Return the columns with these names, in the order of the names."""
+    by_name = {column.name: column for column in columns}
+    return [by_name[name] for name in names]
+
+
 def time_name(name: str) -> str:
     """Return the name of the timestamp column for a column ``name`` of Unix times.
 

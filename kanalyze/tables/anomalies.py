@@ -19,13 +19,9 @@ if TYPE_CHECKING:
     from kanalyze.model.anomalies import Anomaly
     from kanalyze.spec.rows.anomalies import Stage
 
-_CAPTURE_KINDS = frozenset(
-    {
-        AnomalyKind.CAPTURE_TRUNCATED,
-        AnomalyKind.CAPTURE_CORRUPT,
-        AnomalyKind.ANOTHER_CAPTURE,
-        AnomalyKind.CAPTURE_UNREADABLE,
-    }
+_CAPTURE_KINDS = (
+    *(AnomalyKind.CAPTURE_TRUNCATED, AnomalyKind.CAPTURE_CORRUPT),
+    *(AnomalyKind.ANOTHER_CAPTURE, AnomalyKind.CAPTURE_UNREADABLE),
 )
 
 

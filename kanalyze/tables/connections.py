@@ -156,16 +156,11 @@ def _counters(tcp: TcpConnection, client_index: int) -> tuple[int | None, ...]:
     return (*ends[client_index], *ends[1 - client_index])
 
 
-_COUNTED_NAMES: Final = {
-    "packets": "packets",
-    "payload_bytes": "payload_bytes",
-    "duplicate_bytes": "duplicate_bytes",
-    "retransmitted_bytes": "retransmitted_bytes",
-    "out_of_order_packets": "out_of_order_packets",
-    "lost_bytes": "lost_bytes",
-    "snapped_bytes": "snapped_bytes",
-}
-"""By the common part of the names of two columns: the attribute of the connection."""
+_COUNTED_NAMES: Final = (
+    *("packets", "payload_bytes", "duplicate_bytes", "retransmitted_bytes"),
+    *("out_of_order_packets", "lost_bytes", "snapped_bytes"),
+)
+"""The common part of the names of two columns, which is that of the connection's attribute."""
 _MEASURED_NAMES: Final = {
     "duplicate_packets": "duplicate_packets",
     "retransmitted_packets": "retransmitted_packets",
@@ -175,8 +170,8 @@ _MEASURED_NAMES: Final = {
     "fins": "fin_packets",
     "syn_retransmissions": "syn_retransmissions",
 }
-"""The same, of its ``measures``."""
-_COUNTED: Final = attrgetter(*_COUNTED_NAMES.values())
+"""The same common part, with the attribute of the connection's ``measures``."""
+_COUNTED: Final = attrgetter(*_COUNTED_NAMES)
 _MEASURED: Final = attrgetter(*_MEASURED_NAMES.values())
 _NOT_MEASURED: Final = ((None, None),) * len(_MEASURED_NAMES)
 _COUNTER_NAMES: Final = tuple(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from itertools import pairwise
+from operator import ge, lt
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from kanalyze.common.named_tuples import NamedTuple
@@ -34,15 +35,7 @@ from kanalyze.tables.columns.block import Lists, RowBlock
 
 if TYPE_CHECKING:
     import ipaddress
-    from collections.abc import (
-        Callable,
-        Collection,
-        Container,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from kanalyze.spec.rows.anomalies import AnomalyRow
     from kanalyze.spec.rows.connections import ConnectionRow
@@ -512,10 +505,6 @@ def _has_api(apis: NamedApis, api_key: int | None, api_name: str | None) -> bool
     return api_key in apis.keys or (api_name is not None and api_name.lower() in apis.lower_names)
 
 
-def _is_any_of(wanted: Container[Any], value: Any) -> bool:
-    return value in wanted
-
-
 def _has_any_of(wanted: frozenset[Any], *values: Any) -> bool:
     return not wanted.isdisjoint(values)
 
@@ -589,20 +578,10 @@ def _is_slower(limit_ns: int, latency_ns: int | None, waited: bool | None) -> bo
     return latency_ns is not None and latency_ns > limit_ns and not waited
 
 
-def _began_since(since_ns: int, *times: int | None) -> bool:
-    """Return true if the first of these times that is known is ``since_ns`` or later."""
-    for time_ns in times:
-        if time_ns is not None:
-            return time_ns >= since_ns
-    return False
-
-
-def _began_until(until_ns: int, *times: int | None) -> bool:
-    """Return true if the first of these times that is known is before ``until_ns``."""
-    for time_ns in times:
-        if time_ns is not None:
-            return time_ns < until_ns
-    return False
+def _began(compare: Callable[[int, int], bool], limit_ns: int, *times: int | None) -> bool:
+    """Return whether the first of these times that is known compares so with a limit."""
+    first_ns = next((time_ns for time_ns in times if time_ns is not None), None)
+    return first_ns is not None and compare(first_ns, limit_ns)
 
 
 def _is_on_found(found: FoundRows, connection: str | None, number: int | None) -> bool:
@@ -633,12 +612,7 @@ _CONDITIONS = {
         ("api_key", "api_name"),
         plain=lambda apis: [*sorted(apis.names), *_texts(sorted(apis.keys))],
     ),
-    "status": _Condition(
-        _is_any_of,
-        ("status",),
-        partial(_set_of, parse_status),
-        sorted,
-    ),
+    "status": _Condition(_has_any_of, ("status",), partial(_set_of, parse_status), sorted),
     "errors": _Condition(
         _may_have_failed, ("has_errors", "status", "error_code", "response_start_ns"), bool, bool
     ),
@@ -650,10 +624,10 @@ _CONDITIONS = {
     ),
     "slower_than": _Condition(_is_slower, ("latency_ns", "waited"), parse_duration_ns, int),
     "since": _Condition(
-        _began_since, ("request_start_ns", "response_start_ns"), _parse_time, format_time
+        partial(_began, ge), ("request_start_ns", "response_start_ns"), _parse_time, format_time
     ),
     "until": _Condition(
-        _began_until, ("request_start_ns", "response_start_ns"), _parse_time, format_time
+        partial(_began, lt), ("request_start_ns", "response_start_ns"), _parse_time, format_time
     ),
     "client_ip": _Condition(_is_in_network, ("client_ip",), partial(_each, _parse_network), _texts),
     "broker": _Condition(
@@ -665,7 +639,7 @@ _CONDITIONS = {
     "zone": _Condition(
         partial(_has_name, "zone"), ("client_ip", "request_start_ns"), others=(_NAMES,)
     ),
-    "port": _Condition(_is_any_of, ("broker_port",), frozenset, sorted),
+    "port": _Condition(_has_any_of, ("broker_port",), frozenset, sorted),
     "connection": _Condition(_is_connection, ("connection",)),
     "packet": _Condition(
         _has_any_of, ("request_packet", "response_packet"), partial(_set_of, parse_number), sorted

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kanalyze.spec.columns import columns_named
 from kanalyze.spec.rows.cluster import METADATA_COLUMNS
 from kanalyze.spec.rows.names import NAME_COLUMNS, Names
 from kanalyze.tables.columns.block import Ints, RowBlock, Words, words_in_use
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
     from kanalyze.tables.names import AddressNames, KnownNames
 
 _UNKNOWN = Names(*[None] * len(NAME_COLUMNS))
-_FACTS = tuple(
-    next(column for column in METADATA_COLUMNS if column.name == name)
-    for name in BrokerFact._fields
-)
+_FACTS = columns_named(METADATA_COLUMNS, *BrokerFact._fields)
 
 
 class NameColumns:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec import opcodes as op
 from kanalyze.kafka.codec.machine import Programs
-from kanalyze.kafka.codec.values import KINDS, BodyDecoder, Program, Shape
+from kanalyze.kafka.codec.values import BodyDecoder, Program, Shape
 from tests.support.sources import frame_in_pieces
 
 if TYPE_CHECKING:
     from kanalyze.kafka.records.types import RecordsSummary
 
 _PREFIX_BYTES = 4
-_PROGRAM = Program((op.RECORDS, op.WANTED | op.WIDE, op.END), (), 0, Shape(KINDS["records"]))
+_PROGRAM = Program((op.RECORDS, op.WANTED | op.WIDE, op.END), (), 0, Shape("records"))
 _DECODE = BodyDecoder(_PROGRAM, Programs())
 
 

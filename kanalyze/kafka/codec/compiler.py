@@ -17,7 +17,7 @@ from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
 from kanalyze.kafka.codec import opcodes as op
 from kanalyze.kafka.codec.machine import Programs
-from kanalyze.kafka.codec.values import KINDS, BodyDecoder, Program, Shape, TapeCursor
+from kanalyze.kafka.codec.values import BodyDecoder, Program, Shape, TapeCursor
 from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.schema.schema_ast import FIXED_SIZES, NONE, Field, Layout, Struct
 
@@ -127,15 +127,6 @@ _NUMBERS = {
 """Opcode and kind of shape, by type."""
 
 
-def write_program(layout: Layout, selection: Selection, projection: Projection) -> Program:
-    """Write the program that reads the selected fields of a message."""
-    writer = _Writer(layout, projection)
-    shape = writer.struct(layout.message.struct, selection)
-    writer.end()
-    assert shape is not None
-    return Program(tuple(writer.words), tuple(writer.relocations), writer.stack_cells, shape)
-
-
 class _Writer:
     def __init__(self, layout: Layout, projection: Projection) -> None:
         self._layout = layout
@@ -191,7 +182,7 @@ class _Writer:
             return None
         if self._as_dicts:
             return Shape(
-                KINDS["dict"],
+                "dict",
                 keys=[field.json_name for field, _ in read],
                 shapes=[shape for _, shape in read],
                 tags=None if tags is None else _by_tag(tags, lambda field: field.json_name),
@@ -200,7 +191,7 @@ class _Writer:
         selected = [field for field in struct.fields if field.name in selection]
         index_of = {field.name: index for index, field in enumerate(selected)}
         return Shape(
-            KINDS["tuple"],
+            "tuple",
             keys=[index_of[field.name] for field, _ in read],
             shapes=[shape for _, shape in read],
             defaults=[default_of(field, selection[field.name]) for field in selected],
@@ -272,7 +263,7 @@ class _Writer:
             return None
         code, shape = _NUMBERS[kind]
         self._write(code)
-        return Shape(KINDS[shape])
+        return Shape(shape)
 
     def _nested(self, field: Field, struct: Struct, selection: Selection | None) -> Shape | None:
         if not self._layout.is_nullable(field):
@@ -281,7 +272,7 @@ class _Writer:
         after_at = len(self.words) - 1
         shape = self.struct(struct, selection)
         self._address(after_at, self._here())
-        return None if shape is None else Shape(KINDS["nullable"], inner=shape)
+        return None if shape is None else Shape("nullable", inner=shape)
 
     def _sized(self, field: Field, kind: str, *, selected: bool, nullable: bool) -> Shape | None:
         """Write the instructions for a string, for bytes or for records."""
@@ -290,9 +281,9 @@ class _Writer:
             flags |= op.WIDE
         if kind == "records" and not self._raw_records:
             self._write(op.RECORDS, flags)
-            return Shape(KINDS["records"]) if selected else None
+            return Shape("records") if selected else None
         self._write(op.TEXT, flags)
-        return Shape(KINDS["text" if kind == "string" else "bytes"]) if selected else None
+        return Shape("text" if kind == "string" else "bytes") if selected else None
 
     def _array(self, field: Field, selection: Selection | None) -> Shape | None:
         selected = selection is not None
@@ -313,7 +304,7 @@ class _Writer:
         self._leave(1)
         self._address(len(self.words) - 1, body)
         self._address(after_at, len(self.words))
-        return Shape(KINDS["array"], inner=inner) if selected else None
+        return Shape("array", inner=inner) if selected else None
 
     def _element(self, field: Field, selection: Selection | None) -> Shape | None:
         if field.struct is not None:
@@ -467,5 +458,8 @@ def program_of(message: MessageSpec, version: int, projection: Projection) -> Pr
     if not message.valid_versions.contains(version):
         known = message.valid_versions
         raise UsageError(f"{message.name} has no version {version}; there are: {known}")
-    selection = select(message, projection)
-    return write_program(Layout(message, version), selection, projection)
+    writer = _Writer(Layout(message, version), projection)
+    shape = writer.struct(message.struct, select(message, projection))
+    writer.end()
+    assert shape is not None
+    return Program(tuple(writer.words), tuple(writer.relocations), writer.stack_cells, shape)

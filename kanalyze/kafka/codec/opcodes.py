@@ -32,26 +32,8 @@ A null value has the cell -1 in place of its length, count or marker, and no oth
 
 from __future__ import annotations
 
-END = 0
-NEXT_TAG = 1
-SKIP = 2
-INT8 = 3
-UINT8 = 4
-INT16 = 5
-UINT16 = 6
-INT32 = 7
-UINT32 = 8
-INT64 = 9
-UUID = 10
-TEXT = 11
-RECORDS = 12
-ARRAY = 13
-ELEMENTS = 14
-LOOP = 15
-NULLABLE = 16
-TAGS = 17
-TAG_END = 18
-JUMP = 19
+END, NEXT_TAG, SKIP, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64 = range(10)
+UUID, TEXT, RECORDS, ARRAY, ELEMENTS, LOOP, NULLABLE, TAGS, TAG_END, JUMP = range(10, 20)
 
 NULLS = 1
 """Flag: null is allowed."""

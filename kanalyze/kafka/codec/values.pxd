@@ -9,17 +9,8 @@ from kanalyze.model.streams cimport Segments
 
 
 cdef enum:
-    AS_NUMBER = 0
-    AS_BOOL = 1
-    AS_FLOAT = 2
-    AS_UUID = 3
-    AS_TEXT = 4
-    AS_BYTES = 5
-    AS_RECORDS = 6
-    AS_ARRAY = 7
-    AS_TUPLE = 8
-    AS_DICT = 9
-    AS_NULLABLE = 10
+    AS_NUMBER, AS_BOOL, AS_FLOAT, AS_UUID, AS_TEXT, AS_BYTES, AS_RECORDS, AS_ARRAY, AS_TUPLE
+    AS_DICT, AS_NULLABLE
 
 cdef long long ALL_CODECS, MAX_EMPTY_ELEMENTS, _MAX_KNOWN, _LONGEST_KNOWN_BYTES
 

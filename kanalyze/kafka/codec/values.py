@@ -43,20 +43,11 @@ if TYPE_CHECKING:
     from kanalyze.kafka.codec.machine import Programs
     from kanalyze.kafka.framing.frame import Frame
 
-KINDS = {
-    "number": 0,
-    "bool": 1,
-    "float": 2,
-    "uuid": 3,
-    "text": 4,
-    "bytes": 5,
-    "records": 6,
-    "array": 7,
-    "tuple": 8,
-    "dict": 9,
-    "nullable": 10,
-}
-"""The kinds of a :class:`Shape`, with their numbers. A test compares them with ``values.pxd``."""
+KINDS = (
+    *("number", "bool", "float", "uuid", "text", "bytes", "records", "array", "tuple", "dict"),
+    "nullable",
+)
+"""The kinds of a :class:`Shape`, in the order of their numbers in ``values.pxd``."""
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown", "unknown", "unknown")
 SEEN_CODECS = tuple(
@@ -85,7 +76,7 @@ class Shape:
     """How the cells of a value become Python values.
 
     Attributes:
-        kind: one of :data:`KINDS`.
+        kind: the number of one of :data:`KINDS`.
         inner: the shape of an array's elements, or of the struct that may be null.
         keys: of a tuple: the index of each value, in the order of the tape. Of a dict: the key of
             each value.
@@ -99,7 +90,7 @@ class Shape:
 
     def __init__(
         self,
-        kind: int,
+        kind: str,
         inner: Shape | None = None,
         keys: list[Any] | None = None,
         shapes: list[Shape] | None = None,
@@ -107,7 +98,7 @@ class Shape:
         tags: dict[int, tuple[Any, Shape]] | None = None,
         unknown: str | None = None,
     ) -> None:
-        self.kind = kind
+        self.kind = KINDS.index(kind)
         self.inner = inner
         self.keys = [] if keys is None else keys
         self.shapes = [] if shapes is None else shapes

@@ -625,16 +625,6 @@ class RequestHeader:
         self.client_id = client_id
         self.body = body
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RequestHeader):
-            return NotImplemented
-        return self._compared() == other._compared()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def _compared(self) -> tuple[object, ...]:
-        return (self.api_key, self.api_version, self.correlation_id, self.client_id, self.body)
-
 
 class ResponseHeader(NamedTuple):
     """The header of a response."""

@@ -362,9 +362,6 @@ def _with_rest(chunk: Chunk, index: int, stream_offset: int, chunks: list[Chunk]
     return [Chunk(stream_offset, chunk.segments, index, chunk.last), *chunks]
 
 
-_size = struct.Struct(">i").unpack_from
-
-
 class PartialFrame:
     """The frame that has begun and is not complete, from when its size is known; or no frame.
 
@@ -454,7 +451,7 @@ class SplitPrefix:
     @property
     def size(self) -> int | None:
         """The size that the prefix declares; None until the prefix is complete."""
-        return _size(self._bytes)[0] if len(self._bytes) == 4 else None
+        return _SIZE(self._bytes)[0] if len(self._bytes) == 4 else None
 
     def chunk(self, end: int) -> Chunk:
         """Return the bytes of the prefix before stream offset ``end``, to be searched.

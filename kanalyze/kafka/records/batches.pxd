@@ -45,7 +45,7 @@ cpdef long long schema_id(data) except? -7
 @cython.locals(number=cython.longlong)
 cdef long long _schema_id_at(const unsigned char[::1] data, Py_ssize_t at,
     long long size) except? -7
-cdef long long _sum(long long a, long long b) except? -7
+cpdef long long wrapped_sum(long long a, long long b) except? -7
 cdef long long _wrapped(a, b) except? -7
 
 
@@ -67,8 +67,8 @@ cdef class RecordBatch:
     cdef readonly bint is_transactional, is_control
     cdef readonly list problems
 
-    cdef _set(self, long long base_offset, long long batch_bytes, int magic, codec, bint crc_ok,
-        timestamp_type, limits)
+    cpdef begin(self, read, long long base_offset, long long batch_bytes, int magic, codec,
+        bint crc_ok, timestamp_type, limits)
     @cython.locals(at=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cpdef RecordCursor cursor(self)
     cpdef end(self, RecordCursor cursor)

@@ -28,6 +28,7 @@ from kanalyze.kafka.records.types import (
     MAX_DEPTH,
     MESSAGE_HEAD_BYTES,
     MIN_MESSAGE_SIZES,
+    DecompressionBudget,
     DecompressionLimits,
     Header,
     Record,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 
         def __call__(self, problems: list[RecordProblem], /) -> Iterator[Record]:
             """Yield the records."""
-            ...
 
     _Unpack: TypeAlias = Callable[[bytes | memoryview, int], tuple[int, ...]]
 
@@ -213,11 +213,11 @@ class RecordCursor:
         if self._at != self._record_end:
             self._status = MALFORMED
             return
-        self.offset = _sum(self._base_offset, offset)
+        self.offset = wrapped_sum(self._base_offset, offset)
         if self._is_append_time:
             self.timestamp_ms = self._append_time
         else:
-            self.timestamp_ms = _sum(self._base_timestamp, timestamp)
+            self.timestamp_ms = wrapped_sum(self._base_timestamp, timestamp)
 
     def _pass_headers(self) -> None:
         """Check the headers of the record, and move past them."""
@@ -304,7 +304,7 @@ def _schema_id_at(data: memoryview, at: int, size: int) -> int:
     return -1 if number == 0 else number
 
 
-def _sum(a: int, b: int) -> int:
+def wrapped_sum(a: int, b: int) -> int:
     """Return ``a + b``, wrapped around at 64 bits."""
     if b >= 0:
         if a <= LARGEST_INT64 - b:
@@ -343,10 +343,9 @@ class RecordBatch:
             :meth:`end` was called.
     """
 
-    def __init__(
+    def begin(
         self,
         read: ReadRecords | None,
-        *,
         base_offset: int,
         batch_bytes: int,
         magic: int,
@@ -355,19 +354,8 @@ class RecordBatch:
         timestamp_type: str | None,
         limits: DecompressionLimits,
     ) -> None:
+        """Set what all batches have; ``read`` reads the records of one of magic 0 or 1."""
         self._read: ReadRecords | None = read
-        self._set(base_offset, batch_bytes, magic, codec, crc_ok, timestamp_type, limits)
-
-    def _set(
-        self,
-        base_offset: int,
-        batch_bytes: int,
-        magic: int,
-        codec: str,
-        crc_ok: bool,
-        timestamp_type: str | None,
-        limits: DecompressionLimits,
-    ) -> None:
         self._limits = limits
         self.most_records = limits.allowed_records(batch_bytes)
         self.base_offset = base_offset
@@ -465,8 +453,8 @@ def batch_of(data: bytes, start: int, end: int, limits: DecompressionLimits) -> 
     ) = _header(data, start)
     is_append_time = attributes & APPEND_TIME != 0
     batch = RecordBatch.__new__(RecordBatch)
-    batch._read = None
-    batch._set(
+    batch.begin(
+        None,
         base_offset,
         ENTRY_HEAD_BYTES + length,
         2,
@@ -574,14 +562,6 @@ class _LegacyMessage(NamedTuple):
     crc_ok: bool
 
 
-class _DecompressionBudget:
-    """How many bytes and messages may still be decompressed, over all depths of one message."""
-
-    def __init__(self, limits: DecompressionLimits, packed_bytes: int, batch_bytes: int) -> None:
-        self.remaining_bytes = limits.allowed(packed_bytes)
-        self.remaining_messages = limits.allowed_records(batch_bytes)
-
-
 def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits) -> RecordBatch:
     """Read the message ``data[start:end]``, whose size is right and whose magic is 0 or 1.
 
@@ -598,20 +578,22 @@ def read_message(data: bytes, start: int, end: int, limits: DecompressionLimits)
         if not message.codec:
             yield _record(message, crc_ok=True)
             return
-        budget = _DecompressionBudget(limits, len(message.value or b""), end - start)
+        budget = DecompressionBudget(limits, len(message.value or b""), end - start)
         yield from _inner_records(message, budget, 1, problems)
 
     is_append_time = magic == 1 and bool(attributes & APPEND_TIME)
-    return RecordBatch(
+    batch = RecordBatch()
+    batch.begin(
         read,
-        base_offset=offset,
-        batch_bytes=end - start,
-        magic=magic,
-        codec=CODEC_NAMES[attributes & CODEC],
-        crc_ok=crc32(data, start + _MESSAGE_CRC_FROM, end) == crc,
-        timestamp_type=("append" if is_append_time else "create") if magic else None,
-        limits=limits,
+        offset,
+        end - start,
+        magic,
+        CODEC_NAMES[attributes & CODEC],
+        crc32(data, start + _MESSAGE_CRC_FROM, end) == crc,
+        ("append" if is_append_time else "create") if magic else None,
+        limits,
     )
+    return batch
 
 
 def _message(data: bytes, start: int, end: int) -> _LegacyMessage:
@@ -656,7 +638,7 @@ def _record(message: _LegacyMessage, *, crc_ok: bool) -> Record:
 
 
 def _inner_records(
-    wrapper: _LegacyMessage, budget: _DecompressionBudget, depth: int, problems: list[RecordProblem]
+    wrapper: _LegacyMessage, budget: DecompressionBudget, depth: int, problems: list[RecordProblem]
 ) -> Iterator[Record]:
     """Read the records of the message set that is compressed in a message's value."""
     if wrapper.value is None:
@@ -665,10 +647,8 @@ def _inner_records(
     if depth > MAX_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
-    data, problem = decompress(
-        wrapper.codec, wrapper.value, budget.remaining_bytes, wrong_lz4_checksum=wrapper.magic == 0
-    )
-    budget.remaining_bytes -= len(data)
+    is_wrong = wrapper.magic == 0
+    data, problem = budget.decompress(wrapper.codec, wrapper.value, wrong_lz4_checksum=is_wrong)
     if problem is not None:
         note(problems, problem)
     first = _first_offset(wrapper, data)
@@ -713,17 +693,13 @@ def _messages(data: bytes, problems: list[RecordProblem]) -> Iterator[_LegacyMes
     at = 0
     while at < len(data):
         try:
-            message, at = _next_message(data, at)
+            end = message_end(data, at)
+            message = _message(data, at, end)
         except Malformed:
             note(problems, RecordProblem.MALFORMED_RECORD)
             return
         yield message
-
-
-def _next_message(data: bytes, at: int) -> tuple[_LegacyMessage, int]:
-    """Read the message at ``at``; return it and the index after it. Raises Malformed."""
-    end = message_end(data, at)
-    return _message(data, at, end), end
+        at = end
 
 
 def message_end(data: bytes, at: int) -> int:

@@ -19,6 +19,7 @@ limit. It has wheels for every Python here, and takes 1 ms to load, when a batch
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -142,10 +143,6 @@ class _Output:
 # -- gzip, lz4, zstd ------------------------------------------------------------------------------
 
 
-def _gzip(data: bytes, output: _Output) -> _Result:
-    return _members(data, output, decompressors.GZIP)
-
-
 def _lz4(data: bytes, output: _Output) -> _Result:
     stream, errors = decompressors.LZ4.open()
     try:
@@ -156,11 +153,7 @@ def _lz4(data: bytes, output: _Output) -> _Result:
     return problem
 
 
-def _zstd(data: bytes, output: _Output) -> _Result:
-    return _members(data, output, decompressors.ZSTD)
-
-
-def _members(data: bytes, output: _Output, codec: Codec) -> _Result:
+def _members(codec: Codec, data: bytes, output: _Output) -> _Result:
     """Read compressed members one after the other; other bytes after them are ignored.
 
     Java's readers do the same.
@@ -293,8 +286,8 @@ def _raw_snappy(data: bytes, output: _Output) -> _Result:
 
 
 _READERS: dict[int, Callable[[bytes, _Output], _Result]] = {
-    GZIP: _gzip,
+    GZIP: partial(_members, decompressors.GZIP),
     SNAPPY: _snappy,
     LZ4: _lz4,
-    ZSTD: _zstd,
+    ZSTD: partial(_members, decompressors.ZSTD),
 }

@@ -210,49 +210,23 @@ MAX_FIELDS = 10_000
 """Most fields of a message. A common struct's fields count at each use. Kafka has 120 at most."""
 
 _MESSAGE_KEYS = frozenset(
-    {
-        "about",
-        "apiKey",
-        "commonStructs",
-        "deprecatedVersions",
-        "fields",
-        "flexibleVersions",
-        "latestVersionUnstable",
-        "listeners",
-        "name",
-        "type",
-        "validVersions",
-    }
+    (
+        *("about", "apiKey", "commonStructs", "deprecatedVersions", "fields", "flexibleVersions"),
+        *("latestVersionUnstable", "listeners", "name", "type", "validVersions"),
+    )
 )
 _FIELD_KEYS = frozenset(
-    {
-        "about",
-        "default",
-        "entityType",
-        "fields",
-        "flexibleVersions",
-        "ignorable",
-        "mapKey",
-        "name",
-        "nullableVersions",
-        "tag",
-        "taggedVersions",
-        "type",
-        "versions",
-        "zeroCopy",
-    }
+    (
+        *("about", "default", "entityType", "fields", "flexibleVersions", "ignorable", "mapKey"),
+        *("name", "nullableVersions", "tag", "taggedVersions", "type", "versions", "zeroCopy"),
+    )
 )
 _STRUCT_KEYS = frozenset({"about", "fields", "name", "versions"})
 _KINDS = frozenset(
-    {
-        "coordinator-key",
-        "coordinator-value",
-        "data",
-        "header",
-        "metadata",
-        "request",
+    (
+        *("coordinator-key", "coordinator-value", "data", "header", "metadata", "request"),
         "response",
-    }
+    )
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*\Z")
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
@@ -377,11 +351,11 @@ class _JsonObjects:
         return DefinitionError(f"{self._file}: {at}: {reason}")
 
 
-class _MessageReader:
+class _MessageReader(_JsonObjects):
     """Turns one JSON object into a message."""
 
     def __init__(self, file: str, entry: _Object) -> None:
-        self._json = _JsonObjects(file)
+        super().__init__(file)
         self._entry = entry
         self._name = ""
         self._common: dict[str, list[_Object]] = {}
@@ -392,73 +366,71 @@ class _MessageReader:
 
     def message(self) -> MessageSpec:
         entry = self._entry
-        self._name = self._json.text(entry, "name", "(message)")
+        self._name = self.text(entry, "name", "(message)")
         where = self._name
-        self._json.check_keys(entry, _MESSAGE_KEYS, where)
-        kind = self._json.text(entry, "type", where)
+        self.check_keys(entry, _MESSAGE_KEYS, where)
+        kind = self.text(entry, "type", where)
         if kind not in _KINDS:
-            raise self._json.error(where, f"unknown message type {kind!r}")
-        self._valid = self._json.versions(entry, "validVersions", where)
-        self._flexible = self._json.versions(entry, "flexibleVersions", where, self._valid)
+            raise self.error(where, f"unknown message type {kind!r}")
+        self._valid = self.versions(entry, "validVersions", where)
+        self._flexible = self.versions(entry, "flexibleVersions", where, self._valid)
         self._check_message_versions(where)
         self._read_common_structs(where)
         # A removed API has a definition without fields.
-        own = self._json.objects_in(entry, "fields", where, optional=self._valid.is_empty)
+        own = self.objects_in(entry, "fields", where, optional=self._valid.is_empty)
         fields = self._fields(own, where, self._valid, ())
         return MessageSpec(
             name=self._name,
             kind=kind,
             api_key=self._api_key(kind, where),
             valid_versions=self._valid,
-            deprecated_versions=self._json.versions(entry, "deprecatedVersions", where, NONE),
+            deprecated_versions=self.versions(entry, "deprecatedVersions", where, NONE),
             flexible_versions=self._flexible,
             struct=Struct(self._name, fields),
             listeners=self._listeners(where),
-            latest_version_unstable=self._json.flag(entry, "latestVersionUnstable", where),
+            latest_version_unstable=self.flag(entry, "latestVersionUnstable", where),
         )
 
     def _check_message_versions(self, where: str) -> None:
         if self._valid.is_open:
-            raise self._json.error(where, "validVersions must have an upper end")
+            raise self.error(where, "validVersions must have an upper end")
         flexible = self._entry.get("flexibleVersions", "none")
         if flexible != "none" and not str(flexible).endswith("+"):
-            raise self._json.error(where, "flexibleVersions must be none or open-ended")
+            raise self.error(where, "flexibleVersions must be none or open-ended")
 
     def _api_key(self, kind: str, where: str) -> int | None:
         key = self._entry.get("apiKey")
         if kind not in ("request", "response"):
             if key is not None and kind in ("header", "data"):
-                raise self._json.error(where, f"a message of type {kind} has no apiKey")
+                raise self.error(where, f"a message of type {kind} has no apiKey")
             return None
         if type(key) is not int or not 0 <= key <= 32767:
-            raise self._json.error(where, "apiKey must be a number from 0 to 32767")
+            raise self.error(where, "apiKey must be a number from 0 to 32767")
         return key
 
     def _listeners(self, where: str) -> tuple[str, ...]:
         listeners = self._entry.get("listeners", [])
         if not isinstance(listeners, list) or not all(isinstance(item, str) for item in listeners):
-            raise self._json.error(where, "listeners must be a list of texts")
+            raise self.error(where, "listeners must be a list of texts")
         return tuple(listeners)
 
     def _read_common_structs(self, where: str) -> None:
-        for entry in self._json.objects_in(self._entry, "commonStructs", where, optional=True):
-            name = self._json.text(entry, "name", f"{where}.commonStructs")
+        for entry in self.objects_in(self._entry, "commonStructs", where, optional=True):
+            name = self.text(entry, "name", f"{where}.commonStructs")
             at = f"{where}.commonStructs.{name}"
-            self._json.check_keys(entry, _STRUCT_KEYS, at)
+            self.check_keys(entry, _STRUCT_KEYS, at)
             if name in self._common or name in PRIMITIVES:
-                raise self._json.error(at, "a struct or a type of that name exists already")
-            self._common[name] = self._json.objects_in(entry, "fields", at)
+                raise self.error(at, "a struct or a type of that name exists already")
+            self._common[name] = self.objects_in(entry, "fields", at)
         for name in sorted(self._common):
             self._walk_struct(name, ())
 
     def _walk_struct(self, name: str, outer_structs: tuple[str, ...]) -> None:
         """Refuse a common struct that holds itself: such a message would have no end."""
         if name in outer_structs:
-            raise self._json.error(
-                f"{self._name}.commonStructs.{name}", "the struct contains itself"
-            )
+            raise self.error(f"{self._name}.commonStructs.{name}", "the struct contains itself")
         if len(outer_structs) > MAX_NESTING:
-            raise self._json.error(f"{self._name}.commonStructs.{name}", "structs nest too deeply")
+            raise self.error(f"{self._name}.commonStructs.{name}", "structs nest too deeply")
         if name in self._common_walked:
             return
         for inner in _struct_types(self._common[name]):
@@ -475,15 +447,15 @@ class _MessageReader:
     ) -> tuple[Field, ...]:
         """Read the fields of a struct that exists in the versions ``struct_versions``."""
         if len(outer_structs) > MAX_NESTING:
-            raise self._json.error(where, "structs nest too deeply")
+            raise self.error(where, "structs nest too deeply")
         self._count += len(entries)
         if self._count > MAX_FIELDS:
-            raise self._json.error(where, f"the message has more than {MAX_FIELDS} fields")
+            raise self.error(where, f"the message has more than {MAX_FIELDS} fields")
         fields = tuple(self._field(item, where, struct_versions, outer_structs) for item in entries)
         problem = check_fields(fields, struct_versions, self._flexible)
         if problem is not None:
             name, reason = problem
-            raise self._json.error(f"{where}.{name}", reason)
+            raise self.error(f"{where}.{name}", reason)
         return fields
 
     def _field(
@@ -493,11 +465,11 @@ class _MessageReader:
         struct_versions: VersionRange,
         outer_structs: tuple[str, ...],
     ) -> Field:
-        name = self._json.text(entry, "name", f"{where}.(field)")
+        name = self.text(entry, "name", f"{where}.(field)")
         at = f"{where}.{name}"
-        self._json.check_keys(entry, _FIELD_KEYS, at)
-        kind = self._json.text(entry, "type", at)
-        versions = self._json.versions(entry, "versions", at)
+        self.check_keys(entry, _FIELD_KEYS, at)
+        kind = self.text(entry, "type", at)
+        versions = self.versions(entry, "versions", at)
         self._check_inside_valid(versions, at)
         inner_versions = struct_versions.intersect(versions)
         struct = self._struct(entry, kind, at, inner_versions, outer_structs)
@@ -507,17 +479,17 @@ class _MessageReader:
             name=name,
             type=kind,
             versions=versions,
-            nullable_versions=self._json.versions(entry, "nullableVersions", at, NONE),
+            nullable_versions=self.versions(entry, "nullableVersions", at, NONE),
             tag=self._tag(entry, at),
-            tagged_versions=self._json.versions(entry, "taggedVersions", at, NONE),
-            flexible_versions=None if flexible is None else self._json.version_range(flexible, at),
+            tagged_versions=self.versions(entry, "taggedVersions", at, NONE),
+            flexible_versions=None if flexible is None else self.version_range(flexible, at),
             default=default,
             has_null_default=is_null,
             struct=struct,
-            map_key=self._json.flag(entry, "mapKey", at),
-            ignorable=self._json.flag(entry, "ignorable", at),
-            entity_type=self._json.optional_text(entry, "entityType", at),
-            about=self._json.optional_text(entry, "about", at) or "",
+            map_key=self.flag(entry, "mapKey", at),
+            ignorable=self.flag(entry, "ignorable", at),
+            entity_type=self.optional_text(entry, "entityType", at),
+            about=self.optional_text(entry, "about", at) or "",
         )
 
     def _check_inside_valid(self, versions: VersionRange, at: str) -> None:
@@ -529,9 +501,7 @@ class _MessageReader:
         if self._valid.is_empty or versions.is_empty:
             return
         if versions.lowest > highest or (versions.highest > highest and not versions.is_open):
-            raise self._json.error(
-                at, f"versions {versions} lie outside validVersions {self._valid}"
-            )
+            raise self.error(at, f"versions {versions} lie outside validVersions {self._valid}")
 
     def _struct(
         self,
@@ -544,20 +514,20 @@ class _MessageReader:
         element = kind.removeprefix("[]")
         if element in PRIMITIVES:
             if "fields" in entry:
-                raise self._json.error(at, f"a field of type {kind} has no fields")
+                raise self.error(at, f"a field of type {kind} has no fields")
             if kind == "[]records":
-                raise self._json.error(at, "records cannot stand in an array")
+                raise self.error(at, "records cannot stand in an array")
             return None
         if "fields" in entry:
             if element in self._common:
-                raise self._json.error(at, f"struct {element} is declared in commonStructs already")
-            inner = self._json.objects_in(entry, "fields", at)
+                raise self.error(at, f"struct {element} is declared in commonStructs already")
+            inner = self.objects_in(entry, "fields", at)
         elif element in self._common:
             inner = self._common[element]
         else:
-            raise self._json.error(at, f"unknown type {kind!r}")
+            raise self.error(at, f"unknown type {kind!r}")
         if not _NAME.match(element):
-            raise self._json.error(at, f"not a struct's name: {element!r}")
+            raise self.error(at, f"not a struct's name: {element!r}")
         fields = self._fields(inner, at, struct_versions, (*outer_structs, element))
         return Struct(element, fields)
 
@@ -565,14 +535,14 @@ class _MessageReader:
         try:
             return parse_default(kind, entry.get("default"))
         except ValueError as error:
-            raise self._json.error(at, str(error)) from None
+            raise self.error(at, str(error)) from None
 
     def _tag(self, entry: _Object, at: str) -> int | None:
         tag = entry.get("tag")
         if isinstance(tag, str) and tag.isascii() and tag.isdigit() and len(tag) <= 10:
             tag = int(tag)  # some of Kafka's own are written as texts
         if tag is not None and (type(tag) is not int or not 0 <= tag <= 0x7FFFFFFF):
-            raise self._json.error(at, "tag must be a number that is not negative")
+            raise self.error(at, "tag must be a number that is not negative")
         return tag
 
 

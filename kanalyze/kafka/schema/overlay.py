@@ -10,8 +10,6 @@ more. An upper definition that contradicts this is refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kanalyze.kafka.schema.schema_ast import (
     MAX_VERSION,
     NONE,
@@ -20,9 +18,6 @@ from kanalyze.kafka.schema.schema_ast import (
     Struct,
     VersionRange,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Conflict(ValueError):
@@ -68,21 +63,19 @@ class _Overlay:
 
     def struct(self, upper: Struct, lower: Struct, at: str) -> Struct:
         """Return a struct with the fields of both, each in its order."""
-        lower_fields = {field.name: field for field in lower.fields}
-        fields = []
         names = _in_both_orders(upper, lower)
         self._check_order(upper, names, at)
-        new = {field.name: field for field in upper.fields}
+        upper_fields = {field.name: field for field in upper.fields}
+        lower_fields = {field.name: field for field in lower.fields}
+        fields = []
         for name in names:
-            upper_field, lower_field = new.get(name), lower_fields.get(name)
-            if upper_field is None:
-                if lower_field is not None:
-                    in_lower = self._one_sided(lower_field, at, lambda range_: (NONE, range_))
-                    fields.append(in_lower)
-            elif lower_field is None:
-                fields.append(self._one_sided(upper_field, at, lambda range_: (range_, NONE)))
+            if name not in upper_fields:
+                fields.append(self._one_sided(lower_fields[name], at, is_upper=False))
+            elif name not in lower_fields:
+                fields.append(self._one_sided(upper_fields[name], at, is_upper=True))
             else:
-                fields.append(self._field(upper_field, lower_field, f"{at}.{name}"))
+                both = upper_fields[name], lower_fields[name]
+                fields.append(self._field(*both, f"{at}.{name}"))
         return Struct(upper.name, tuple(fields))
 
     def _check_order(self, upper: Struct, names: list[str], at: str) -> None:
@@ -100,19 +93,17 @@ class _Overlay:
                     )
                 last = positions[field.name]
 
-    def _one_sided(
-        self, field: Field, at: str, split: Callable[[VersionRange], tuple[VersionRange, ...]]
-    ) -> Field:
+    def _one_sided(self, field: Field, at: str, *, is_upper: bool) -> Field:
         """Return a field that only one of the definitions has, in that one's versions."""
         at = f"{at}.{field.name}"
 
         def combined(versions: VersionRange) -> VersionRange:
-            upper, lower = split(versions)
-            return self.range_of(upper, lower, f"{at}: versions")
+            both = (versions, NONE) if is_upper else (NONE, versions)
+            return self.range_of(*both, f"{at}: versions")
 
         struct = field.struct
         if struct is not None:
-            inner = tuple(self._one_sided(child, at, split) for child in struct.fields)
+            inner = tuple(self._one_sided(child, at, is_upper=is_upper) for child in struct.fields)
             struct = Struct(struct.name, inner)
         return field._replace(
             versions=combined(field.versions),

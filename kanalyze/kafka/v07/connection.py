@@ -31,6 +31,7 @@ from kanalyze.kafka.session.exchange import Exchange, Message
 from kanalyze.kafka.session.exchange_builder import PENDING_BYTES
 from kanalyze.kafka.v07.messages import (
     COUNTING_LIMITS,
+    SIMILAR_APIS,
     FetchPart07,
     Request07,
     RequestType,
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
 WIRE = "kafka-0.7"
 _MAX_PENDING = 10_000
-_SIMILAR_APIS = (0, 1, 1, 0, 2)
-"""By request type, the key of the most similar later API: Produce, Fetch, ListOffsets."""
 
 
 class _GuessedAnswer(NamedTuple):
@@ -288,7 +287,7 @@ class ExchangeBuilder07:
         """Keep the bytes of a message if they are to be kept and are complete."""
         if self._keep is None or message is None or kind is None or frame.missing_bytes:
             return
-        if self._keep(kind) or self._keep(_SIMILAR_APIS[kind]):
+        if self._keep(kind) or self._keep(SIMILAR_APIS[kind]):
             message.data = bytes(frame.read(0, frame.length))
 
     def _complete(

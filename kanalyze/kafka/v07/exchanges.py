@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kanalyze.kafka.codec.interpreter import TraceNode
 from kanalyze.kafka.v07.messages import (
+    SIMILAR_APIS,
     MessageSet07Records,
     OffsetsPart07,
     Request07,
@@ -34,15 +35,6 @@ if TYPE_CHECKING:
     from kanalyze.kafka.session.exchange import Exchange
     from kanalyze.kafka.v07.messages import FetchPart07, MessageSet07, Part07, Response07
 
-_PRODUCE, _FETCH, _LIST_OFFSETS = 0, 1, 2
-_LIKE = {
-    RequestType.PRODUCE: _PRODUCE,
-    RequestType.FETCH: _FETCH,
-    RequestType.MULTIFETCH: _FETCH,
-    RequestType.MULTIPRODUCE: _PRODUCE,
-    RequestType.OFFSETS: _LIST_OFFSETS,
-}
-
 
 def api_keys() -> dict[str, int]:
     """Return the request types by their names in rows."""
@@ -56,7 +48,7 @@ def api(kind: int | None) -> WireApi:
     request_type = RequestType(kind)
     return WireApi(
         request_type.api_name,
-        _LIKE[request_type],
+        SIMILAR_APIS[kind],
         error_name_07,
         has_records=request_type != RequestType.OFFSETS,
         is_produce=not request_type.is_answered,
@@ -197,13 +189,16 @@ def _request(data: bytes, request: Request07) -> list[TraceNode]:
         return nodes + _request_part(cursor, request.parts[0])
     nodes.append(cursor.number("count", 2))
     start = cursor.at
-    items = []
-    for index, part in enumerate(request.parts):
-        item = TraceNode(f"[{index}]", cursor.at)
-        item.children = _request_part(cursor, part)
-        item.end = cursor.at
-        items.append(item)
+    items = _structs([_request_part(cursor, part) for part in request.parts])
     return [*nodes, cursor.array("parts", start, "part", items)]
+
+
+def _structs(fields_of_each: list[list[TraceNode]]) -> list[TraceNode]:
+    """Return the elements of an array, of the fields of each."""
+    return [
+        TraceNode(f"[{index}]", fields[0].start, fields[-1].end, children=fields)
+        for index, fields in enumerate(fields_of_each)
+    ]
 
 
 def _request_part(cursor: _Cursor, part: Part07) -> list[TraceNode]:
@@ -235,12 +230,7 @@ def _several(cursor: _Cursor, parts: tuple[FetchPart07, ...]) -> list[TraceNode]
     if is_only:
         return nodes
     start = cursor.at
-    items = []
-    for index, part in enumerate(parts):
-        item = TraceNode(f"[{index}]", cursor.at)
-        item.children = [cursor.number("size", 4), *_fetched(cursor, part)]
-        item.end = cursor.at
-        items.append(item)
+    items = _structs([[cursor.number("size", 4), *_fetched(cursor, part)] for part in parts])
     return [*nodes, cursor.array("responses", start, "response", items)]
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import zlib
 from enum import IntEnum
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,6 +30,7 @@ from kanalyze.common.plain_values import items
 from kanalyze.common.saved import Saved, make, save
 from kanalyze.kafka.records.types import (
     MAX_DEPTH,
+    DecompressionBudget,
     DecompressionLimits,
     Record,
     RecordProblem,
@@ -94,49 +96,6 @@ def _is_checksum_right(data: bytes | memoryview, message: _RawMessage07) -> bool
     return bool(zlib.crc32(memoryview(data)[payload:end]) == _UINT32(data, payload - 4)[0])
 
 
-class _Budget07:
-    """How many more bytes and messages may be decompressed, over all depths."""
-
-    def __init__(self, limits: DecompressionLimits, packed_bytes: int) -> None:
-        self.remaining_bytes = limits.allowed(packed_bytes)
-        self.remaining_messages = limits.allowed_records(packed_bytes)
-
-    def decompressed(self, codec: int, payload: bytes) -> tuple[bytes, RecordProblem | None]:
-        """Return a decompressed payload, and why it is incomplete."""
-        if codec == _UNKNOWN_CODEC:
-            return b"", RecordProblem.UNKNOWN_CODEC
-        from kanalyze.kafka.records.compression import decompress  # loaded at every start otherwise
-
-        plain, problem = decompress(codec, payload, self.remaining_bytes)
-        self.remaining_bytes -= len(plain)
-        return plain, problem
-
-
-# -- counting -------------------------------------------------------------------------------------
-
-
-class InsideCounter:
-    """Counts the messages inside the compressed ones of one field."""
-
-    def __init__(self, limits: DecompressionLimits | None, field_bytes: int) -> None:
-        """Make a counter for a field of ``field_bytes``; without limits it decompresses nothing."""
-        self._budget = None if limits is None else _Budget07(limits, field_bytes)
-        self.count: int | None = 0
-        """Messages so far; None once a payload cannot be read to its end, or has too many."""
-
-    def add(self, codec: int, payload: bytes | memoryview) -> None:
-        """Count the messages in the payload of a compressed message. Raises nothing."""
-        if self.count is None or self._budget is None:
-            self.count = None
-            return
-        problems: list[RecordProblem] = []
-        inside = sum(1 for _ in _inside(self._budget, codec, bytes(payload), 0, problems))
-        self.count = None if problems else self.count + inside
-
-
-# -- reading --------------------------------------------------------------------------------------
-
-
 class MessageSet07Records:
     """The messages in the bytes of a messages field.
 
@@ -178,12 +137,13 @@ class MessageSet07Records:
             if not message.codec:
                 yield Record(offset, None, None, payload)
                 return
-            budget = _Budget07(self._limits, len(payload))
+            budget = DecompressionBudget(self._limits, len(payload), len(payload))
             yield from _inside(budget, message.codec, payload, offset, problems)
 
         from kanalyze.kafka.records.batches import RecordBatch  # loaded at every start otherwise
 
-        return RecordBatch(
+        batch = RecordBatch()
+        batch.begin(
             read,
             base_offset=offset,
             batch_bytes=message.end - message.start,
@@ -193,10 +153,11 @@ class MessageSet07Records:
             timestamp_type=None,
             limits=self._limits,
         )
+        return batch
 
 
 def _inside(
-    budget: _Budget07,
+    budget: DecompressionBudget,
     codec: int,
     payload: bytes,
     offset: int,
@@ -207,7 +168,11 @@ def _inside(
     if depth > MAX_DEPTH:
         note(problems, RecordProblem.NESTED_TOO_DEEP)
         return
-    plain, problem = budget.decompressed(codec, payload)
+    plain, problem = (
+        (b"", RecordProblem.UNKNOWN_CODEC)
+        if codec == _UNKNOWN_CODEC
+        else budget.decompress(codec, payload)
+    )
     inner_problems: list[RecordProblem] = []
     for message in _messages(plain, inner_problems):
         if not budget.remaining_messages:
@@ -252,13 +217,9 @@ class RequestType(IntEnum):
         return self not in (RequestType.PRODUCE, RequestType.MULTIPRODUCE)
 
 
-_API_NAMES = {
-    RequestType.PRODUCE: "Produce",
-    RequestType.FETCH: "Fetch",
-    RequestType.MULTIFETCH: "MultiFetch",
-    RequestType.MULTIPRODUCE: "MultiProduce",
-    RequestType.OFFSETS: "Offsets",
-}
+_API_NAMES = ("Produce", "Fetch", "MultiFetch", "MultiProduce", "Offsets")
+SIMILAR_APIS = (0, 1, 1, 0, 2)
+"""By request type, the key of the most similar later API: Produce, Fetch, ListOffsets."""
 
 ERROR_NAMES_07 = {
     -1: "UNKNOWN",
@@ -574,21 +535,24 @@ def parse_messages(
     """
     at, count, bad = 0, 0, 0
     codecs: set[int] = set()
-    inside = InsideCounter(limits, len(field))
+    budget = None if limits is None else DecompressionBudget(limits, len(field), len(field))
     problems: list[RecordProblem] = []
+    not_counted: list[RecordProblem] = []
     for message in _messages(field, problems):
         codecs.add(message.codec)
-        if message.codec:
-            inside.add(message.codec, field[message.payload : message.end])
-        else:
+        if not message.codec:
             count += 1
+        elif budget is not None and not not_counted:
+            payload = bytes(field[message.payload : message.end])
+            count += sum(1 for _ in _inside(budget, message.codec, payload, 0, not_counted))
         if message.end <= _CHECKED_BYTES:
             bad += not _is_checksum_right(field, message)
         at = message.end
     if problems not in ([], [RecordProblem.CUT_BATCH]):
         length, magic = _INT32(field, at)[0], field[at + _LENGTH_BYTES]
         raise Malformed(f"a message of magic {magic} and {length} bytes")
-    total = None if inside.count is None else count + inside.count
+    is_known = not not_counted and (budget is not None or codecs <= {0})
+    total = count if is_known else None
     return MessageSet07(len(field), total, _codec(codecs), at, bad, is_cut=at < len(field))
 
 
@@ -598,19 +562,10 @@ def _codec(codecs: set[int]) -> str | None:
     return CODEC_NAMES_07[next(iter(codecs))] if codecs else None
 
 
-def _int16(frame: bytes | memoryview, at: int) -> int:
-    return _number(frame, at, 2)
-
-
-def _int32(frame: bytes | memoryview, at: int) -> int:
-    return _number(frame, at, 4)
-
-
-def _int64(frame: bytes | memoryview, at: int) -> int:
-    return _number(frame, at, 8)
-
-
 def _number(frame: bytes | memoryview, at: int, size: int) -> int:
     if at + size > len(frame):
         raise Truncated(f"an int{8 * size} at {at} of {len(frame)} bytes")
     return int.from_bytes(frame[at : at + size], "big", signed=True)
+
+
+_int16, _int32, _int64 = (partial(_number, size=size) for size in (2, 4, 8))

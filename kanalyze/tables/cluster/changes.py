@@ -62,10 +62,7 @@ CHANGE_FIELDS: FieldPaths = {
         ("Topics.Name", *_of("Topics.Partitions", ("PartitionIndex", "Offset"))),
         ("Topics.Name", *_of("Topics.Partitions", ("PartitionIndex", "ErrorCode"))),
     ),
-    30: (
-        (*_of("Creations", _ACL), "Creations.ResourcePatternType"),
-        ("Results.ErrorCode",),
-    ),
+    30: ((*_of("Creations", _ACL), "Creations.ResourcePatternType"), ("Results.ErrorCode",)),
     31: (
         _of("Filters", _FILTER),
         (
@@ -90,11 +87,7 @@ CHANGE_FIELDS: FieldPaths = {
         ),
     ),
     44: (
-        (
-            *_CONFIGS,
-            *_of("Resources.Configs", ("ConfigOperation", "Value")),
-            "ValidateOnly",
-        ),
+        (*_CONFIGS, *_of("Resources.Configs", ("ConfigOperation", "Value")), "ValidateOnly"),
         _CONFIG_CODES,
     ),
     45: (
@@ -135,10 +128,7 @@ CHANGE_FIELDS: FieldPaths = {
         ),
     ),
     57: (
-        (
-            *_of("FeatureUpdates", ("Feature", "MaxVersionLevel")),
-            "ValidateOnly",
-        ),
+        (*_of("FeatureUpdates", ("Feature", "MaxVersionLevel")), "ValidateOnly"),
         ("ErrorCode", *_of("Results", ("Feature", "ErrorCode"))),
     ),
     62: (("BrokerId", "Rack", *_LISTENERS), ("ErrorCode",)),
@@ -162,38 +152,25 @@ CHANGE_FIELDS: FieldPaths = {
 }
 """The fields to decode of the APIs that change something."""
 
+
+def _numbered(*names: str) -> dict[int, str]:
+    return dict(enumerate(names, 1))
+
+
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
 """Resources that have configurations; of any other, all values are hidden."""
 _OPERATIONS = {0: "set", 1: "reset", 2: "append", 3: "subtract"}
-_ACL_RESOURCES = {
-    1: "any",
-    2: "topic",
-    3: "group",
-    4: "cluster",
-    5: "transactional_id",
-    6: "delegation_token",
-    7: "user",
-}
-_PATTERNS = {1: "any", 2: "match", 3: "literal", 4: "prefixed"}
-_ACL_OPERATIONS = {
-    1: "any",
-    2: "all",
-    3: "read",
-    4: "write",
-    5: "create",
-    6: "delete",
-    7: "alter",
-    8: "describe",
-    9: "cluster_action",
-    10: "describe_configs",
-    11: "alter_configs",
-    12: "idempotent_write",
-    13: "create_tokens",
-    14: "describe_tokens",
-    15: "two_phase_commit",
-}
-_PERMISSIONS = {1: "any", 2: "deny", 3: "allow"}
-_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_ACL_RESOURCES = _numbered(
+    *("any", "topic", "group", "cluster", "transactional_id", "delegation_token", "user")
+)
+_PATTERNS = _numbered("any", "match", "literal", "prefixed")
+_ACL_OPERATIONS = _numbered(
+    *("any", "all", "read", "write", "create", "delete", "alter", "describe", "cluster_action"),
+    *("describe_configs", "alter_configs", "idempotent_write", "create_tokens"),
+    *("describe_tokens", "two_phase_commit"),
+)
+_PERMISSIONS = _numbered("any", "deny", "allow")
+_MECHANISMS = _numbered("SCRAM-SHA-256", "SCRAM-SHA-512")
 _ELECTIONS = {0: "preferred", 1: "unclean"}
 
 
@@ -401,10 +378,8 @@ def _alter_users(request: _Values, answer: _Values) -> Iterator[Change]:
     codes = _codes(answer.get("Results"), "User")
     for action, users in (("delete", request["Deletions"]), ("set", request["Upsertions"])):
         for user in users:
-            name, mechanism = (
-                user["Name"],
-                str(_MECHANISMS.get(user["Mechanism"], user["Mechanism"])),
-            )
+            name = user["Name"]
+            mechanism = str(_MECHANISMS.get(user["Mechanism"], user["Mechanism"]))
             value = f"{user['Iterations']} iterations" if action == "set" else None
             yield _change((action, "user"), name, codes.get(name), mechanism, value)
 

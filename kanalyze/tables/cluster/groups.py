@@ -105,10 +105,7 @@ GROUP_FIELDS: FieldPaths = {
             *("GroupId", "MemberId", "Members.MemberId", "Members.GroupInstanceId"),
             "Members.Reason",
         ),
-        (
-            *("ErrorCode", "Members.MemberId", "Members.GroupInstanceId"),
-            "Members.ErrorCode",
-        ),
+        ("ErrorCode", "Members.MemberId", "Members.GroupInstanceId", "Members.ErrorCode"),
     ),
     14: (
         (*_GENERATION, "ProtocolType", "ProtocolName", "Assignments.MemberId"),
@@ -315,11 +312,7 @@ def _offset(
 
 def _newer_heartbeat(request: _Values, response: _Values | None) -> Iterator[GroupEvent]:
     answer = response or {}
-    code, epoch, sent = (
-        answer.get("ErrorCode"),
-        answer.get("MemberEpoch"),
-        request["MemberEpoch"],
-    )
+    code, epoch, sent = answer.get("ErrorCode"), answer.get("MemberEpoch"), request["MemberEpoch"]
     topics, regex = request.get("SubscribedTopicNames"), request.get("SubscribedTopicRegex")
     assigned_count, assigned = _assigned(answer)
     owned = _count(_partition_lists(request))

@@ -72,9 +72,11 @@ _PUSH_FIELDS: FieldPaths = {
         ("ErrorCode",),
     )
 }
-_METADATA_COLUMNS = columns_of(MetadataEntry)
-_CHANGE_COLUMNS = columns_of(Change)
-_METRIC_COLUMNS = columns_of(ClientMetric)
+_COLUMNS = {
+    _METADATA: columns_of(MetadataEntry),
+    _CHANGES: columns_of(Change),
+    CLIENT_METRICS: columns_of(ClientMetric),
+}
 _OFFSET_AT = len(GroupEvent._fields) - len(OFFSET_FIELDS)
 _EVENT_COLUMNS = columns_of(GroupEvent)[:_OFFSET_AT]
 _OFFSET_COLUMNS = columns_of(GroupEvent)[_OFFSET_AT:]
@@ -257,35 +259,28 @@ class ClusterLines:
             of_table = [fact for fact in facts if fact.table == table]
             if table == _GROUPS:
                 rows, item_columns = self._group_lines(of_table)
-            elif table == _CHANGES:
-                rows, item_columns = self._change_lines(of_table)
-            elif table == CLIENT_METRICS:
-                rows = array("q", [fact.row for fact in of_table for _ in fact.items])
-                pushed = [item for fact in of_table for item in fact.items]
-                item_columns = columns_of_rows(pushed, _METRIC_COLUMNS)
             else:
-                rows, item_columns = self._metadata_lines(of_table, block)
+                rows, item_columns = self._lines(table, of_table, block)
             if rows:
                 carried = block.only(CARRIED_NAMES).take(rows).columns
                 numbers = Ints(array("q", [first_id + row for row in rows]), None)
                 columns = {REQUEST_ID.name: numbers, **carried, **item_columns}
                 yield table, RowBlock(len(rows), columns)
 
-    def _metadata_lines(self, facts: Sequence[ClusterFacts], block: RowBlock) -> _Lines:
-        rows = array("q")
-        entries: list[MetadataEntry] = []
+    def _lines(self, table: str, facts: Sequence[ClusterFacts], block: RowBlock) -> _Lines:
+        """Return the lines of a table other than ``groups``."""
+        rows, lines = array("q"), list[Any]()
         for fact in facts:
-            changes = list(self._seen.changes(_connection(block, fact.row), fact.items))
-            entries += map(self._named, changes)
-            rows.extend([fact.row] * len(changes))
-        return rows, columns_of_rows(entries, _METADATA_COLUMNS)
-
-    def _change_lines(self, facts: Sequence[ClusterFacts]) -> _Lines:
-        rows, made = array("q"), list[Change]()
-        for fact in facts:
-            made += map(self._named_change, fact.items)
-            rows.extend([fact.row] * len(fact.items))
-        return rows, columns_of_rows(made, _CHANGE_COLUMNS)
+            items: Iterable[Any] = fact.items
+            if table == _METADATA:
+                changed = self._seen.changes(_connection(block, fact.row), fact.items)
+                items = map(self._named, changed)
+            elif table == _CHANGES:
+                items = map(self._named_change, fact.items)
+            before = len(lines)
+            lines += items
+            rows.extend([fact.row] * (len(lines) - before))
+        return rows, columns_of_rows(lines, _COLUMNS[table])
 
     def _named_change(self, change: Change) -> Change:
         """Return a change with the name of its topic, if the request has the id alone."""

@@ -213,7 +213,7 @@ def _column_of(column: Column, values: Sequence[Any]) -> ColumnValues:
     if column.type == "float64":
         bits = _same_bits("q", array("d", [value or 0.0 for value in values]))
         return Ints(bits, _valid_of(values))
-    return _words_of(values) if column.type == "string" else _ints_of(values)
+    return words_from(values) if column.type == "string" else ints_from(values)
 
 
 def _same_bits(kind: str, numbers: array[Any]) -> array[Any]:
@@ -223,7 +223,8 @@ def _same_bits(kind: str, numbers: array[Any]) -> array[Any]:
     return same
 
 
-def _ints_of(values: Sequence[int | None]) -> Ints:
+def ints_from(values: Sequence[int | None]) -> Ints:
+    """Return a column of numbers; raises OverflowError for one outside int64."""
     return Ints(array("q", [value or 0 for value in values]), _valid_of(values))
 
 
@@ -231,7 +232,8 @@ def _valid_of(values: Sequence[object]) -> bytearray | None:
     return bytearray(map(is_not, values, repeat(None))) if None in values else None
 
 
-def _words_of(values: Sequence[str | None]) -> Words:
+def words_from(values: Sequence[str | None]) -> Words:
+    """Return a column of texts."""
     words = [value for value in dict.fromkeys(values) if value is not None]
     codes: dict[str | None, int] = {word: code for code, word in enumerate(words)}
     codes[None] = -1
@@ -242,12 +244,12 @@ def _lists_of(column: Column, values: Sequence[Sequence[Any]]) -> Lists:
     offsets = sums_up_to(array("q", list(map(len, values))))
     items = list(chain.from_iterable(values))
     if not column.fields:
-        return Lists(offsets, {"": _words_of(items)})
+        return Lists(offsets, {"": words_from(items)})
     by_field = zip(*items, strict=True) if items else [()] * len(column.fields)
     return Lists(
         offsets,
         {
-            field.name: _words_of(items) if field.type == "string" else _ints_of(items)
+            field.name: words_from(items) if field.type == "string" else ints_from(items)
             for field, items in zip(column.fields, by_field, strict=True)
         },
     )
@@ -414,7 +416,7 @@ def _unpacked(
 def _values_of(column: Column, values: ColumnValues) -> list[Any]:
     if isinstance(values, Lists):
         return _lists(column, values)
-    return _texts(values) if isinstance(values, Words) else _numbers(column, values)
+    return texts_in(values) if isinstance(values, Words) else _numbers(column, values)
 
 
 def _numbers(column: Column, ints: Ints) -> list[Any]:
@@ -427,7 +429,8 @@ def _numbers(column: Column, ints: Ints) -> list[Any]:
     return [value if valid else None for value, valid in zip(values, ints.valid, strict=True)]
 
 
-def _texts(texts: Words) -> list[str | None]:
+def texts_in(texts: Words) -> list[str | None]:
+    """Return the texts of a column."""
     codes = texts.codes
     if len(texts.words) > len(codes):
         words = texts.words

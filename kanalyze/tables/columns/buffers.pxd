@@ -75,8 +75,6 @@ cpdef bits_of_longs(const long long[::1] values)
     i=cython.Py_ssize_t)
 cpdef bits_of_codes(const int[::1] codes)
 
-@cython.locals(out="long long[::1]", i=cython.Py_ssize_t)
-cpdef differences(const long long[::1] offsets)
 @cython.locals(count=cython.Py_ssize_t, out="long long[::1]", total=cython.longlong,
     i=cython.Py_ssize_t)
 cpdef sums_up_to(const long long[::1] values)

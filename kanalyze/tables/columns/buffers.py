@@ -354,16 +354,6 @@ def bits_of_codes(codes: Longs) -> bytearray | None:
 # -- sizes ----------------------------------------------------------------------------------------
 
 
-def differences(offsets: Longs) -> array[int]:
-    """Return the number of items of each list."""
-    count = len(offsets) - 1
-    result = array("q", [0]) * max(count, 0)
-    out = memoryview(result)
-    for i in range(count):
-        out[i] = offsets[i + 1] - offsets[i]
-    return result
-
-
 def sums_up_to(values: Longs) -> array[int]:
     """Return the sums of the first 0, 1, ... n values: n + 1 numbers."""
     count = len(values)

@@ -2,7 +2,7 @@
 cimport cython
 
 from kanalyze.tables.columns.buffers cimport IntBuffer, WordBuffer
-from kanalyze.kafka.records.batches cimport RecordBatch, RecordCursor
+from kanalyze.kafka.records.batches cimport RecordBatch, RecordCursor, wrapped_sum
 
 cdef int MAX_ROWS, MAX_BYTES, HEADER_BYTES, MIN_ROOM, FIRST_PRINTABLE, LAST_PRINTABLE, TAB, LF, CR
 cdef int DELETE, PLAIN, UNDECIDED, NO_TEXT
@@ -60,7 +60,6 @@ cdef class RecordColumns:
     cdef _put_header_facts(self, Py_ssize_t at, tuple headers)
     cdef _put_known_headers(self, Py_ssize_t at, tuple headers)
     cdef int _put_ends(self, Py_ssize_t at) except -1
-    cdef long long _assigned_offset(self, long long index) except? -7
     cdef int _put_sizes(self, Py_ssize_t at, long long key_bytes, long long value_bytes,
         long long headers) except -1
     cdef Py_ssize_t _put_text(self, WordBuffer text, WordBuffer encoding, Py_ssize_t at,
@@ -77,7 +76,6 @@ cdef int _fill_words(WordBuffer buffer, Py_ssize_t first, Py_ssize_t end, word) 
 cdef int _fill_ints(IntBuffer buffer, Py_ssize_t first, Py_ssize_t end, long long value) except -1
 @cython.locals(view="const unsigned char[::1]")
 cdef int _kind_of(bytes data) except -1
-cdef long long _wrapped(a, b) except? -7
 
 
 cdef class RecordFieldRows:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.decoding.secrets import HIDDEN, holds_credentials
-from kanalyze.kafka.records.batches import schema_id
-from kanalyze.kafka.records.types import RecordProblem, as_int64, control_type
+from kanalyze.kafka.records.batches import schema_id, wrapped_sum
+from kanalyze.kafka.records.types import RecordProblem, control_type
 from kanalyze.tables.columns.block import Lists, RowBlock, drained
 from kanalyze.tables.columns.buffers import IntBuffer, WordBuffer, buffers_of, ints_of, words_of
 from kanalyze.tables.records.values import AS_TEXT
@@ -310,7 +310,7 @@ class RecordColumns:
         if not self._is_assigned:
             self._offset.put(at, offset)
         elif self._has_offset:
-            self._offset.put(at, self._assigned_offset(index))
+            self._offset.put(at, wrapped_sum(self._assigned, index))
         if self._batch is not None:
             sequence = self._batch.sequence(offset)
             if sequence >= 0:
@@ -355,11 +355,6 @@ class RecordColumns:
         """Write where the lists of a row end."""
         self._header_ends.put(at, self._headers)
         self._name_ends.put(at, self._names_written)
-
-    def _assigned_offset(self, index: int) -> int:
-        if self._assigned <= LARGEST_INT64 - index:
-            return self._assigned + index
-        return _wrapped(self._assigned, index)
 
     def _put_sizes(self, at: int, key_bytes: int, value_bytes: int, headers: int) -> None:
         if key_bytes >= 0:
@@ -462,10 +457,6 @@ def _kind_of(data: bytes) -> int:
         elif byte < FIRST_PRINTABLE and byte not in (TAB, LF, CR):
             return NO_TEXT
     return kind
-
-
-def _wrapped(a: int, b: int) -> int:
-    return as_int64(a + b)
 
 
 _TRACE_PARENT = b"traceparent"

@@ -16,7 +16,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.kafka.records.types import control_type
-from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.columns import columns_named, columns_of
+from kanalyze.spec.rows.requests import COLUMNS, PartitionItem
 from kanalyze.tables.columns.block import Lists, RowBlock
 
 if TYPE_CHECKING:
@@ -87,14 +88,8 @@ class OffsetRanges:
 
 _ROW_COLUMNS = ("broker_ip", "wire", "api_name", "request_start_ns")
 _ITEM_COLUMNS = ("topic", "topic_id", "partition", "record_count", "base_offset", "error_code")
-_OF_ROWS = [column for column in COLUMNS if column.name in _ROW_COLUMNS]
-_OF_ITEMS = [
-    field
-    for column in COLUMNS
-    if column.name == "partitions"
-    for field in column.fields
-    if field.name in _ITEM_COLUMNS
-]
+_OF_ROWS = columns_named(COLUMNS, *_ROW_COLUMNS)
+_OF_ITEMS = columns_named(columns_of(PartitionItem), *_ITEM_COLUMNS)
 
 
 class ProducedOffsets:
@@ -115,7 +110,7 @@ class ProducedOffsets:
         """Keep the offsets that the Produce requests in a block of requests appended."""
         lists = block.columns["partitions"]
         assert isinstance(lists, Lists)
-        rows = {c.name: v for c, v in zip(_OF_ROWS, block.values(_OF_ROWS), strict=True)}
+        rows = dict(zip(_ROW_COLUMNS, block.values(_OF_ROWS), strict=True))
         produce_rows = [
             at
             for at, name in enumerate(rows["api_name"])
@@ -124,7 +119,7 @@ class ProducedOffsets:
         if not produce_rows:
             return
         items = RowBlock(lists.offsets[-1], dict(lists.fields)).values(_OF_ITEMS)
-        columns = {c.name: v for c, v in zip(_OF_ITEMS, items, strict=True)}
+        columns = dict(zip(_ITEM_COLUMNS, items, strict=True))
         for at in produce_rows:
             sent_ns = rows["request_start_ns"][at]
             if sent_ns is None:

@@ -63,5 +63,4 @@ cdef class RecordReader:
 
 cdef bint _is_metadata(_PartitionRecords part) except *
 cdef _RecordsMessage _records_message(Exchange exchange, _RequestRows rows, Py_ssize_t at)
-cdef _RecordsMessage _other_message(Exchange exchange, _RequestRows rows, Py_ssize_t at)
 cdef tuple _message_cells(_RecordsMessage holder, _PartitionRecords part)

@@ -21,15 +21,11 @@ from kanalyze.kafka.records.batches import RecordSet
 from kanalyze.kafka.wire import WireError
 from kanalyze.model.anomalies import AnomalyKind
 from kanalyze.model.packets import known_time
+from kanalyze.spec.columns import columns_named, columns_of
 from kanalyze.spec.rows.records import RECORD_COLUMNS
-from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS, PartitionItem
 from kanalyze.tables.columns.block import Lists, RowBlock
-from kanalyze.tables.records.columns import (
-    OF_BATCH,
-    RecordColumns,
-    RecordFieldRows,
-    add_problem,
-)
+from kanalyze.tables.records.columns import OF_BATCH, RecordColumns, RecordFieldRows, add_problem
 from kanalyze.tables.records.fetched import FetchedField, OffsetRanges, Transactions
 from kanalyze.tables.records.values import ShownValues
 from kanalyze.tables.requests.topic_names import topic_id_text
@@ -49,11 +45,12 @@ if TYPE_CHECKING:
     from kanalyze.tables.records.values import RecordSearch, ValuesAs
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
+_API_NAMES: dict[int | None, str] = {PRODUCE: "Produce", FETCH: "Fetch", SHARE_FETCH: "ShareFetch"}
 
 
 def has_records(api_key: int) -> bool:
     """Return true if the messages of an API have records that are read here."""
-    return api_key in (PRODUCE, FETCH, SHARE_FETCH)
+    return api_key in _API_NAMES
 
 
 class _PartitionRecords:
@@ -112,21 +109,15 @@ class _RequestRows:
         }
 
 
-_PARTITION_FIELDS = ("topic", "topic_id", "partition", "record_bytes", "base_offset", "error_code")
-_PARTITION_COLUMNS = [
-    field
-    for column in COLUMNS
-    if column.name == "partitions"
-    for field in column.fields
-    if field.name in _PARTITION_FIELDS
-]
-"""In the order of the names."""
-_REQUEST_COLUMN_NAMES = (
+_PARTITION_COLUMNS = columns_named(
+    columns_of(PartitionItem),
+    *("topic", "topic_id", "partition", "record_bytes", "base_offset", "error_code"),
+)
+_REQUEST_COLUMNS = columns_named(
+    COLUMNS,
     *("capture", "connection", "connection_number", "broker_ip", "client_id", "request_packet"),
     "response_packet",
 )
-_REQUEST_COLUMNS = [column for column in COLUMNS if column.name in _REQUEST_COLUMN_NAMES]
-"""In the order of the names."""
 
 
 class _RecordsMessage:
@@ -169,25 +160,18 @@ _MAX_CACHED = 4096
 
 
 _REQUEST = Projection.of(
-    "TopicData.Name",
-    "TopicData.TopicId",
-    "TopicData.PartitionData.Index",
+    *("TopicData.Name", "TopicData.TopicId", "TopicData.PartitionData.Index"),
     "TopicData.PartitionData.Records",
     raw_records=True,
 )
 _RESPONSE = Projection.of(
-    "Responses.Topic",
-    "Responses.TopicId",
-    "Responses.Partitions.PartitionIndex",
-    "Responses.Partitions.AbortedTransactions",
-    "Responses.Partitions.Records",
+    *("Responses.Topic", "Responses.TopicId", "Responses.Partitions.PartitionIndex"),
+    *("Responses.Partitions.AbortedTransactions", "Responses.Partitions.Records"),
     raw_records=True,
 )
 _SHARE_RESPONSE = Projection.of(
-    "Responses.TopicId",
-    "Responses.Partitions.PartitionIndex",
-    "Responses.Partitions.Records",
-    "Responses.Partitions.AcquiredRecords",
+    *("Responses.TopicId", "Responses.Partitions.PartitionIndex"),
+    *("Responses.Partitions.Records", "Responses.Partitions.AcquiredRecords"),
     raw_records=True,
 )
 _ISOLATION = Projection.of("IsolationLevel")
@@ -477,29 +461,19 @@ def _is_metadata(part: _PartitionRecords) -> bool:
 
 def _records_message(exchange: Exchange, rows: _RequestRows, at: int) -> _RecordsMessage | None:
     """Return the message of an exchange that has records; None if there is none."""
-    if exchange.wire != "kafka":
-        return _other_message(exchange, rows, at)
-    request, response, packet = exchange.request, exchange.response, rows.response_packet[at]
-    if exchange.api_key == PRODUCE and request is not None:
-        packet = rows.request_packet[at]
-        return _RecordsMessage(rows, at, request, "Produce", packet, True, None)
-    if exchange.api_key == FETCH and response is not None:
-        return _RecordsMessage(rows, at, response, "Fetch", packet, False, None)
-    if exchange.api_key == SHARE_FETCH and response is not None:
-        return _RecordsMessage(rows, at, response, "ShareFetch", packet, False, None)
-    return None
-
-
-def _other_message(exchange: Exchange, rows: _RequestRows, at: int) -> _RecordsMessage | None:
-    """Return the message with records for another wire, which has API keys of its own."""
-    other = other_wire(exchange.wire)
-    api = other.api(exchange.api_key)
+    other: OtherWire | None = None
+    if exchange.wire == "kafka":
+        name, is_produce = _API_NAMES.get(exchange.api_key), exchange.api_key == PRODUCE
+    else:  # it has API keys of its own
+        other = other_wire(exchange.wire)
+        api = other.api(exchange.api_key)
+        name, is_produce = api.name if api.has_records else None, api.is_produce
     message, packet = exchange.response, rows.response_packet[at]
-    if api.is_produce:
+    if is_produce:
         message, packet = exchange.request, rows.request_packet[at]
-    if message is None or not api.has_records:
+    if name is None or message is None:
         return None
-    return _RecordsMessage(rows, at, message, api.name or "", packet, api.is_produce, other)
+    return _RecordsMessage(rows, at, message, name, packet, is_produce, other)
 
 
 def _other_partitions(other: OtherWire, exchange: Exchange) -> list[_PartitionRecords] | None:

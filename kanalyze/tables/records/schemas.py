@@ -7,7 +7,6 @@ records. Out: the same blocks, with subjects and versions, and with JSON in plac
 from __future__ import annotations
 
 import json
-from array import array
 from binascii import a2b_base64
 from collections import Counter
 from itertools import repeat
@@ -15,7 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.errors import UsageError
-from kanalyze.tables.columns.block import Ints, Lists, RowBlock, Words
+from kanalyze.tables.columns.block import (
+    Ints,
+    Lists,
+    RowBlock,
+    Words,
+    ints_from,
+    texts_in,
+    words_from,
+)
 from kanalyze.tables.records.schema_decoders import (
     FORMATS,
     SchemaError,
@@ -176,15 +183,15 @@ class SchemaColumns:
             schemas = [
                 self._schema(key, topic, part) for key, topic in zip(keys, topics, strict=True)
             ]
-            columns[f"{part}_schema_subject"] = _words(
+            columns[f"{part}_schema_subject"] = words_from(
                 [schema and schema.subject for schema in schemas]
             )
-            columns[f"{part}_schema_version"] = _ints(
+            columns[f"{part}_schema_version"] = ints_from(
                 [schema and schema.version for schema in schemas]
             )
             if show is not None:
                 texts, forms = self._shown(block, part, keys, show)
-                columns[part], columns[f"{part}_encoding"] = _words(texts), _words(forms)
+                columns[part], columns[f"{part}_encoding"] = words_from(texts), words_from(forms)
         return RowBlock(len(block), columns)
 
     def problems(self) -> Iterator[str]:
@@ -311,15 +318,4 @@ def _texts(block: RowBlock, name: str) -> list[str | None]:
 
 def _texts_of(column: ColumnValues) -> list[str | None]:
     assert isinstance(column, Words)
-    return [None if code < 0 else column.words[code] for code in column.codes]
-
-
-def _words(texts: Sequence[str | None]) -> Words:
-    numbers: dict[str, int] = {}
-    codes = [-1 if text is None else numbers.setdefault(text, len(numbers)) for text in texts]
-    return Words(array("i", codes), list(numbers))
-
-
-def _ints(values: Sequence[int | None]) -> Ints:
-    valid = bytearray(value is not None for value in values)
-    return Ints(array("q", [value or 0 for value in values]), valid)
+    return texts_in(column)
