@@ -323,6 +323,7 @@ def report(*captures: Captures, **options: Unpack[RequestOptions]) -> Report:
             names_of(kinds, has_page=has_page),
             usual_memory_bytes=REPORT_MEMORY_BYTES,
             threads=given.get("jobs", 1),
+            session_lists=not has_page,
         )
 
     def summary(tables: OpenedTables) -> dict[str, Any]:

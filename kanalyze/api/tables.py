@@ -6,6 +6,7 @@ In: an analysis. Out: a database, filled; a complete file, or none.
 from __future__ import annotations
 
 from contextlib import closing, contextmanager, nullcontext, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from kanalyze.queries.name_tables import names_brokers
 from kanalyze.runtime.table_rows import RECORDS
 from kanalyze.spec.columns import time_name
 from kanalyze.spec.rows.anomalies import QUALITY
+from kanalyze.spec.rows.requests import SESSION_COLUMNS
 from kanalyze.spec.rows.tables import ALWAYS, TABLES, choose_tables
 from kanalyze.tables.cluster.reader import CLIENT_METRICS
 from kanalyze.tables.columns.block import RowBlock
@@ -30,7 +32,7 @@ from kanalyze.tables.quality import quality_facts
 from kanalyze.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from kanalyze.runtime.pipeline import Analysis
@@ -64,6 +66,7 @@ def opened_tables(
     threads: int = 1,
     progress: AbstractContextManager[None] | None = None,
     others: bool = True,
+    session_lists: bool = False,
 ) -> Iterator[OpenedTables]:
     """Run an analysis, and provide its tables in a database inside a ``with`` block.
 
@@ -76,6 +79,7 @@ def opened_tables(
         threads: number of threads of a query.
         progress: a context manager that is entered while the analysis runs.
         others: see :func:`fill`.
+        session_lists: see :func:`fill`.
 
     Raises what :func:`fill` raises.
     """
@@ -89,7 +93,7 @@ def opened_tables(
         closing(analysis),
     ):
         with progress or nullcontext():
-            fill(database, analysis, tables, names, others=others)
+            fill(database, analysis, tables, names, others=others, session_lists=session_lists)
         yield OpenedTables(database, analysis.quality, analysis.row_filter.conditions)
 
 
@@ -100,6 +104,7 @@ def fill(
     names: Container[str] | None = None,
     *,
     others: bool = True,
+    session_lists: bool = False,
 ) -> None:
     """Put the rows of an analysis into tables.
 
@@ -113,6 +118,9 @@ def fill(
             kanalyze read those in ``partitions``.
         others: whether the rows of connections and anomalies are needed: without them, their tables
             may be empty.
+        session_lists: whether ``partitions`` may lack what requests only inherit of their fetch
+            sessions, which ``session_lists`` then has: for queries of ``report`` and ``findings``.
+            It never lacks them without ``names``, nor if there is a filter.
 
     Raises:
         KanalyzeError: a capture cannot be read.
@@ -124,7 +132,13 @@ def fill(
         if analysis.is_whole:
             database.attach(analysis.files, names)
             return
-    makers = create_tables(database, {table.name: table.columns for table in chosen}, names)
+    columns = {table.name: table.columns for table in chosen}
+    reads: Callable[..., Iterator[TableRows]] = analysis.table_rows
+    is_read_anew = not isinstance(analysis, SavedAnalysis) and analysis.row_filter.passes_all
+    if session_lists and names is not None and is_read_anew:
+        columns["requests"] += SESSION_COLUMNS
+        reads = partial(reads, session_lists=True)
+    makers = create_tables(database, columns, names)
     more = set(makers).difference((*ALWAYS, QUALITY))
     waiting = {name: _WaitingRows(name, maker) for name, maker in makers.items()}
 
@@ -138,7 +152,7 @@ def fill(
         for each in waiting.values():
             each.insert_into(database, _ROWS_AT_ONCE)
 
-    all_rows = analysis.table_rows(more, others=others, commits=names is None)
+    all_rows = reads(more, others=others, commits=names is None)
     with called_behind(insert, in_thread=analysis.has_workers) as insert_next:
         for rows in all_rows:
             insert_next(rows)

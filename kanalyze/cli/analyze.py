@@ -134,6 +134,7 @@ def opened_tables_of(
     names: Container[str] | None = None,
     *,
     usual_memory_bytes: int | None = None,
+    session_lists: bool = False,
 ) -> AbstractContextManager[OpenedTables]:
     """Return the tables of an analysis, with the memory and the threads of the arguments.
 
@@ -150,6 +151,7 @@ def opened_tables_of(
         usual_memory_bytes=usual_memory_bytes,
         threads=worker_count(arguments),
         progress=progress.reading(analysis),
+        session_lists=session_lists,
     )
 
 

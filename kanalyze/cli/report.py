@@ -92,8 +92,11 @@ def report(arguments: argparse.Namespace) -> None:
         uses_stdout = STANDARD_OUTPUT in (arguments.output, arguments.json)
         progress = progress_of(arguments, STANDARD_OUTPUT if uses_stdout else None)
         names = names_of(kinds, has_page=has_page)
-        limit = {"usual_memory_bytes": REPORT_MEMORY_BYTES}
-        tables = opened_tables_of(arguments, analysis, progress, tables_of(kinds), names, **limit)
+        tables = opened_tables_of(
+            *(arguments, analysis, progress, tables_of(kinds), names),
+            usual_memory_bytes=REPORT_MEMORY_BYTES,
+            session_lists=not has_page,
+        )
 
         def summarize() -> dict[str, Any]:
             with progress.shown():

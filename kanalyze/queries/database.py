@@ -46,6 +46,7 @@ from kanalyze.queries.saved import (
     shown_columns,
     view_of,
 )
+from kanalyze.spec.rows.requests import SESSION_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -219,6 +220,7 @@ class DerivedViews:
         self._given: set[str] = set()
         """Names of tables that take the place of a view."""
         self._with_rows = False
+        self._with_sessions = False
         self._macros: set[str] = set()
 
     def make(self, sql: str, above: frozenset[str] = frozenset()) -> None:
@@ -238,6 +240,7 @@ class DerivedViews:
         for name in sorted(derived_in(sql) - above - self._given):
             if name not in self._kinds:
                 table = tables[name].with_rows() if self._with_rows else tables[name]
+                table = self.of_sessions(table)
                 self.make(table.sql, above | {name})
                 self._create(table)
 
@@ -270,6 +273,14 @@ class DerivedViews:
         self.drop()
         self._with_rows = True
 
+    def read_sessions(self) -> None:
+        """From now on, requests refer to lists of fetch sessions."""
+        self._with_sessions = True
+
+    def of_sessions(self, query: Query) -> Query:
+        """Return what a query is if it reads lists of fetch sessions, where there are any."""
+        return query.with_sessions() if self._with_sessions else query
+
     def drop(self) -> None:
         """Remove all views; macros stay, because no rows are in them."""
         for name, kind in self._kinds.items():
@@ -282,6 +293,7 @@ REPORT_MEMORY_BYTES = 64 << 20
 """Usual memory limit of a report in bytes. Its queries aggregate, so they rarely need more memory
 for more rows."""
 
+_SESSION_LIST = SESSION_COLUMNS[0].name
 _INCOMING = "incoming"
 _CREATE = f"CREATE TABLE {ROWS}.{{}} AS FROM {_INCOMING}"
 _INSERT = f"INSERT INTO {ROWS}.{{}} FROM {_INCOMING}"
@@ -429,6 +441,8 @@ class Database(ClosedAtEnd):
         """Add rows to a table; the batch must have the table's columns."""
         self.derived.drop()
         batch = self._buffers.numbered(table, batch)
+        if _SESSION_LIST in batch.schema.names and batch[_SESSION_LIST].null_count < len(batch):
+            self.derived.read_sessions()
         if not self._mapped.add(table, batch):
             # From now on no rows are mapped.
             for name, rows in self._buffers.add_all([*self._mapped.take_all(), (table, batch)]):
@@ -556,6 +570,7 @@ class Database(ClosedAtEnd):
         ``parameters`` may have more names than the query. Raises QueryError if the query fails.
         """
         values = {name: parameters[name] for name in query.parameters}
+        query = self.derived.of_sessions(query)
         sql = query.sql if worst is None else _WORST.format(_END.sub("", query.sql), worst)
 
         def lines() -> list[dict[str, Any]]:

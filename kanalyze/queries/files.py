@@ -5,7 +5,8 @@ In: a folder. Out: :class:`Query`.
 A file has the name of its query, and begins with comment lines: the first is the title, the others
 are the description. A parameter is written ``$name``. If a line of a table's description begins
 with ``kept:``, the table is computed once and stored. For lines ``only if TABLE: CONDITION`` see
-``conditions.py``.
+``conditions.py``. What follows ``-- sessions:`` is SQL where requests refer to lists of their fetch
+sessions; it is a comment elsewhere, because planning it takes time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 """The parts of SQL without parameters: string literals and comments."""
 _WORD = re.compile(r"\w+")
 _ROWS = re.compile(r"-- rows: ")
+_SESSIONS = re.compile(r"-- sessions: ")
 _SOURCES = re.compile(
     r"\b(?:from|join|describe|summarize|table)\b([^();]*?)(?=[();]|\b(?:where|group|order|select|"
     r"limit|having|window|union|on|using|qualify|intersect|except|join|inner|left|right|full|cross|"
@@ -62,6 +64,10 @@ class Query(NamedTuple):
     def with_rows(self) -> Query:
         """Return the query with the parts of SQL that say which rows it means."""
         return self._replace(sql=_ROWS.sub("", self.sql))
+
+    def with_sessions(self) -> Query:
+        """Return the query with the parts of SQL that read ``session_lists``."""
+        return self._replace(sql=_SESSIONS.sub("", self.sql))
 
 
 def read_queries(folder: Path) -> dict[str, Query]:

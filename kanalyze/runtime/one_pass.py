@@ -16,7 +16,7 @@ from kanalyze.model.anomalies import NET_ANOMALIES
 from kanalyze.model.packets import PacketBatch
 from kanalyze.runtime.counting import count_captures, count_packets
 from kanalyze.runtime.stages import Stages
-from kanalyze.runtime.table_rows import RECORDS, RowMaker
+from kanalyze.runtime.table_rows import RECORDS, RowMaker, first_request_id
 from kanalyze.tables.requests.extract import Extractors
 from kanalyze.tables.requests.row_assembler import RowAssembler
 
@@ -81,7 +81,8 @@ class OnePass:
             idle_ns=settings.idle_ns,
             keylog=settings.keylog,
         )
-        self.assembler = RowAssembler(catalog, self.extractors, captures, names)
+        first_list = first_request_id(settings.shard.index) if tables.session_lists else None
+        self.assembler = RowAssembler(catalog, self.extractors, captures, names, first_list)
         self._maker = RowMaker(
             settings,
             tables,

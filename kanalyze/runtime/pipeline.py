@@ -221,6 +221,7 @@ class Analysis(RowSource):
         others: bool = True,
         anomalies: bool = True,
         commits: bool = True,
+        session_lists: bool = False,
     ) -> Iterator[TableRows]:
         """Return the rows of several tables in one pass, as they are found.
 
@@ -228,11 +229,17 @@ class Analysis(RowSource):
         filter's conditions on clients, brokers and times apply. ``more`` names tables whose lines
         belong to requests (``groups``, ``metadata``, ``records``); a line comes together with its
         request. Without anomalies, CRCs of batches of records are not checked. Without
-        ``commits``, ``groups`` has no lines of commits.
+        ``commits``, ``groups`` has no lines of commits. With ``session_lists``, rows of requests
+        have :data:`~kanalyze.spec.rows.requests.SESSION_COLUMNS`; no filter may leave out a row
+        that others refer to.
         Opens and raises what :meth:`batches` does.
         """
         tables = _tables(more, others=others)
-        return self._rows(tables._replace(anomalies=others and anomalies, commits=commits))
+        return self._rows(
+            tables._replace(
+                anomalies=others and anomalies, commits=commits, session_lists=session_lists
+            )
+        )
 
     def exchange_blocks(
         self, note: Callable[[RowBlock], object] | None = None, *, checks_crc: bool = True

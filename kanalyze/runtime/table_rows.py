@@ -56,6 +56,8 @@ class Tables(NamedTuple):
     """Names of tables whose lines belong to requests."""
     commits: bool = True
     """Whether ``groups`` has a line for each partition of a commit."""
+    session_lists: bool = False
+    """Whether rows of requests have :data:`~kanalyze.spec.rows.requests.SESSION_COLUMNS`."""
     exchanges: bool = False
     """Whether rows of requests come with their exchanges, in blocks that are small enough for all
     of their rows to be in memory as objects."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 from tests.support import kafka as k
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TOPIC_ID = bytes(range(16))
 
@@ -54,11 +58,18 @@ def fetch(
 
 
 def fetch_answer(
-    correlation_id: int, session_id: int, topics: dict[str, list[int]] | None = None
+    correlation_id: int,
+    session_id: int,
+    topics: dict[str, list[int]] | None = None,
+    error_code: int = 0,
+    records: Sequence[bytes | None] = (b"",),
 ) -> bytes:
+    """Fetch v7; each partition has the error code, and one of the records by its number."""
     body = struct.pack(">ihii", 0, 0, session_id, len(topics or {}))
     for topic, partitions in (topics or {}).items():
         body += k.string(topic) + struct.pack(">i", len(partitions))
         for index in partitions:
-            body += struct.pack(">ihqqqii", index, 0, 9, 9, 0, -1, 0)
+            batch = records[index % len(records)]
+            size = -1 if batch is None else len(batch)
+            body += struct.pack(">ihqqqii", index, error_code, 9, 9, 0, -1, size) + (batch or b"")
     return k.response(correlation_id, body)

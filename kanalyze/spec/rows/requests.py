@@ -264,3 +264,12 @@ class Row(NamedTuple):
 
 COLUMNS: tuple[Column, ...] = columns_of(Row)
 """The columns of :class:`Row`, in the order of its fields."""
+SESSION_COLUMNS: tuple[Column, ...] = (
+    Column("session_list", "int64", "", True, "number of a list of partitions; null for none"),
+    next(column for column in COLUMNS if column.name == "partitions")._replace(
+        name="session_partitions", meaning="the list, in the first row that has its number"
+    ),
+)
+"""No columns of rows for others: what rows of a report have in place of partitions that a request
+only inherits of its fetch session. The list has all partitions of the session, also those that the
+request or its response names."""

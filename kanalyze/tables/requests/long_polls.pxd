@@ -92,6 +92,7 @@ cdef class FetchSession:
     cdef public long long used, next_epoch
     cdef readonly KeyTable keys
     cdef public long long changes
+    cdef public long long list_number, listed_changes, listed_names
 
     @cython.locals(grown=cython.Py_ssize_t)
     cdef Py_ssize_t change(self, PartitionColumns added, PartitionColumns forgotten) except? -7

@@ -713,10 +713,13 @@ class FetchSession:
 
     _SAVED = Saved("next_epoch:count changes:count partitions:dict[(str?,bytes?,int)]")
 
-    _NOT_SAVED = ("_topics", "keys", "used")
+    _NOT_SAVED = ("_topics", "keys", "list_number", "listed_changes", "listed_names", "used")
 
     def __init__(self, topics: TopicTable) -> None:
         self._topics = topics
+        self.list_number = self.listed_changes = self.listed_names = -1
+        """The list that rows refer to (see :class:`.SessionListWriter`), -1 for none, and the
+        changes of the session and of names before it was written."""
         self.used = 0
         """The later its last fetch, the higher."""
         self.next_epoch = 1

@@ -9,7 +9,7 @@ from kanalyze.tables.requests.long_polls cimport (FetchSession, FetchSessions, L
     NOT_KNOWN)
 from kanalyze.tables.requests.row_columns cimport (ApiDirectory, ErrorWriter, FieldWriter,
     ListWriter, PacketNumbers, PartitionWriter, PartsWriter, PeersWriter, RowApi, RowPeers,
-    TopicLookup)
+    SessionListWriter, TopicLookup)
 from kanalyze.tables.requests.topics cimport TopicTable
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
 from kanalyze.kafka.framing.frame cimport NO_PACKET
@@ -26,7 +26,7 @@ cdef class RowAssembler:
     cdef public FetchSessions _sessions
     cdef Py_ssize_t _rows, _last_rows, _room
     cdef dict _columns
-    cdef list _of_rows
+    cdef list _of_rows, _names_of_columns, _partition_writers
     cdef TopicTable _topics
     cdef long long _generation
     cdef TopicLookup _lookup
@@ -34,6 +34,7 @@ cdef class RowAssembler:
     cdef ApiDirectory _apis
     cdef FieldWriter _fields
     cdef PartitionWriter _partitions
+    cdef SessionListWriter _session_lists
     cdef ErrorWriter _errors
     cdef ListWriter _anomalies
     cdef PartsWriter _latency_parts

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kanalyze.common.plain_values import fields
 from kanalyze.common.saved import load, save
 from kanalyze.kafka.other_wires import other_wire
-from kanalyze.spec.rows.requests import COLUMNS
+from kanalyze.spec.rows.requests import COLUMNS, SESSION_COLUMNS
 from kanalyze.tables.columns.block import BUFFERED_BYTES, Lists, RowBlock, Words, drained
 from kanalyze.tables.columns.buffers import (
     IntBuffer,
@@ -41,6 +41,7 @@ from kanalyze.tables.requests.row_columns import (
     PeersWriter,
     RowApi,
     RowPeers,
+    SessionListWriter,
     TopicLookup,
 )
 from kanalyze.tables.requests.summaries import summary_without_ids
@@ -99,6 +100,7 @@ class RowAssembler:
         extractors: Extractors,
         locations: PacketLocations,
         names: TopicNames | None = None,
+        first_list: int | None = None,
     ) -> None:
         """Begin without rows.
 
@@ -107,6 +109,8 @@ class RowAssembler:
             extractors: summarize decoded bodies.
             locations: where the packets of the whole input are.
             names: the known names of topic ids; None if none are known.
+            first_list: if given, rows have :data:`~kanalyze.spec.rows.requests.SESSION_COLUMNS`
+                too, with lists that are numbered from there on.
         """
         self._most_bytes = _MAX_BYTES
         self._extractors = extractors
@@ -117,15 +121,22 @@ class RowAssembler:
         self.long_polls = LongPollDetector(topics)
         self._sessions = FetchSessions(topics)
         self._rows = self._room = self._last_rows = 0
-        buffers = self._columns = buffers_of(COLUMNS)
+        columns = COLUMNS if first_list is None else (*COLUMNS, *SESSION_COLUMNS)
+        self._names_of_columns = [column.name for column in columns]
+        buffers = self._columns = buffers_of(columns)
         buffers[ERROR_IDS] = WordBuffer()
-        lists = {column.name for column in COLUMNS if column.type.startswith("list<")}
+        lists = {column.name for column in columns if column.type.startswith("list<")}
         self._of_rows = [name for name in buffers if name.partition(".")[0] not in lists]
         self._lookup = TopicLookup(self.names, topics)
         self._peers = PeersWriter(buffers)
         self._apis = ApiDirectory(catalog, buffers)
         self._fields = FieldWriter(buffers)
-        self._partitions = PartitionWriter(buffers, topics, self._lookup, self.names)
+        writes = buffers, topics, self._lookup, self.names
+        self._partitions = PartitionWriter(*writes)
+        self._session_lists = None if first_list is None else SessionListWriter(*writes, first_list)
+        self._partition_writers = [
+            writer for writer in (self._partitions, self._session_lists) if writer is not None
+        ]
         self._errors = ErrorWriter(buffers, self.names)
         self._anomalies = ListWriter(buffers, "anomalies")
         self._latency_parts = PartsWriter(buffers)
@@ -212,9 +223,17 @@ class RowAssembler:
             self._partitions.put_all(summary.partitions)
         if summary.session is not None:
             session = self._sessions.follow(serial, summary.session)
-            if len(session.keys):
+            lists = self._session_lists
+            # What an anomaly is about may be any of the partitions of the row.
+            if len(session.keys) and (
+                lists is None
+                or exchange._anomalies
+                or not lists.put(at, session, summary.partitions)
+            ):
                 self._partitions.put_session(session, summary.partitions)
         self._partitions.end_row(at)
+        if self._session_lists is not None:
+            self._session_lists.end_row(at)
         if api.has_records:
             self._put_sums(at, api, summary, response)
         self._fields.put(at, summary)
@@ -376,9 +395,11 @@ class RowAssembler:
             "errors": self._errors.drain(count),
             "anomalies": self._anomalies.drain(count),
         }
+        if self._session_lists is not None:
+            lists["session_partitions"] = self._session_lists.drain(count)
         columns: dict[str, ColumnValues] = {
-            column.name: lists.get(column.name) or drained(self._columns[column.name], count)
-            for column in COLUMNS
+            name: lists.get(name) or drained(self._columns[name], count)
+            for name in self._names_of_columns
         }
         if not with_ids:
             _drop_ids(columns)
@@ -397,6 +418,8 @@ class RowAssembler:
         self._partitions.make_row_room(self._room)
         self._errors.make_row_room(self._room)
         self._anomalies.make_row_room(self._room)
+        if self._session_lists is not None:
+            self._session_lists.make_row_room(self._room)
 
     def _has_many_words(self) -> bool:
         words = characters = 0
@@ -413,12 +436,14 @@ class RowAssembler:
                 column.forget()
         self._apis.forget()
         self._peers.forget()
-        self._partitions.forget()
+        for writer in self._partition_writers:
+            writer.forget()
 
     def _forget_topics(self) -> None:
         """Discard all that has the numbers of topics, which mean others now."""
         self._generation = self._topics.generation
-        self._partitions.forget()
+        for writer in self._partition_writers:
+            writer.forget()
         self._lookup.forget()
         self.long_polls.forget_topics()
         self._sessions.forget_topics()

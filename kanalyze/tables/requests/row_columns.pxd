@@ -97,7 +97,7 @@ cdef class ListWriter:
 cdef class TopicLookup:
     cdef object _names
     cdef TopicTable _topics
-    cdef object _changes
+    cdef readonly long long changes
     cdef long long[::1] _by_id
 
     cdef refresh(self)
@@ -135,6 +135,17 @@ cdef class PartitionWriter(ListWriter):
     cdef int _codec_code(self, long long codec) except -2
     cdef int _topic_code(self, long long topic) except -2
     cdef int _topic_id_code(self, long long topic_id) except -2
+
+
+@cython.final
+cdef class SessionListWriter(PartitionWriter):
+    cdef IntBuffer _list
+    cdef long long _next_number
+
+    @cython.locals(index=cython.Py_ssize_t, columns=cython.longlong)
+    cdef bint put(self, Py_ssize_t at, FetchSession session, PartitionColumns partitions) except -1
+    @cython.locals(entry=cython.Py_ssize_t, at=cython.longlong)
+    cdef _put_list(self, FetchSession session)
 
 
 @cython.final

@@ -410,14 +410,15 @@ class TopicLookup:
     def __init__(self, names: TopicNames, topics: TopicTable) -> None:
         self._names = names
         self._topics = topics
-        self._changes = 0
+        self.changes = 0
+        """How many times a topic had got a name when the cache was cleared."""
         # By number of an id: one more than the number of its name; 0 while that is not known.
         self._by_id = memoryview(array("q", bytes(8 * 64)))
 
     def refresh(self) -> None:
         """Clear the cache if a topic got a name, or another one."""
-        if self._changes != self._names.changes:
-            self._changes = self._names.changes
+        if self.changes != self._names.changes:
+            self.changes = self._names.changes
             self.forget()
 
     def forget(self) -> None:
@@ -465,7 +466,7 @@ class ErrorWriter(ListWriter):
 
 
 class PartitionWriter(ListWriter):
-    """Writes the column ``partitions``."""
+    """Writes the column ``partitions``, or another of such lists."""
 
     def __init__(
         self,
@@ -473,24 +474,25 @@ class PartitionWriter(ListWriter):
         topics: TopicTable,
         lookup: TopicLookup,
         names: TopicNames,
+        column: str = "partitions",
     ) -> None:
-        super().__init__(buffers, "partitions")
+        super().__init__(buffers, column)
         self._topics = topics
         self._lookup = lookup
         self._names = names
-        self._topic: WordBuffer = words_of(buffers, "partitions.topic")
-        self._topic_id: WordBuffer = words_of(buffers, "partitions.topic_id")
-        self._partition: IntBuffer = ints_of(buffers, "partitions.partition")
-        self._record_count: IntBuffer = ints_of(buffers, "partitions.record_count")
-        self._record_bytes: IntBuffer = ints_of(buffers, "partitions.record_bytes")
-        self._base_offset: IntBuffer = ints_of(buffers, "partitions.base_offset")
-        self._high_watermark: IntBuffer = ints_of(buffers, "partitions.high_watermark")
-        self._codec: WordBuffer = words_of(buffers, "partitions.codec")
-        self._error_code: IntBuffer = ints_of(buffers, "partitions.error_code")
-        self._producer_id: IntBuffer = ints_of(buffers, "partitions.producer_id")
-        self._producer_epoch: IntBuffer = ints_of(buffers, "partitions.producer_epoch")
-        self._base_sequence: IntBuffer = ints_of(buffers, "partitions.base_sequence")
-        self._preferred: IntBuffer = ints_of(buffers, "partitions.preferred_read_replica")
+        self._topic: WordBuffer = words_of(buffers, f"{column}.topic")
+        self._topic_id: WordBuffer = words_of(buffers, f"{column}.topic_id")
+        self._partition: IntBuffer = ints_of(buffers, f"{column}.partition")
+        self._record_count: IntBuffer = ints_of(buffers, f"{column}.record_count")
+        self._record_bytes: IntBuffer = ints_of(buffers, f"{column}.record_bytes")
+        self._base_offset: IntBuffer = ints_of(buffers, f"{column}.base_offset")
+        self._high_watermark: IntBuffer = ints_of(buffers, f"{column}.high_watermark")
+        self._codec: WordBuffer = words_of(buffers, f"{column}.codec")
+        self._error_code: IntBuffer = ints_of(buffers, f"{column}.error_code")
+        self._producer_id: IntBuffer = ints_of(buffers, f"{column}.producer_id")
+        self._producer_epoch: IntBuffer = ints_of(buffers, f"{column}.producer_epoch")
+        self._base_sequence: IntBuffer = ints_of(buffers, f"{column}.base_sequence")
+        self._preferred: IntBuffer = ints_of(buffers, f"{column}.preferred_read_replica")
         self.forget()
 
     def forget(self) -> None:
@@ -590,6 +592,68 @@ class PartitionWriter(ListWriter):
             text = self._names.text(self._topics.id(topic_id))
             self._topic_id_codes[topic_id] = self._topic_id.code(text) + 1
         return self._topic_id_codes[topic_id] - 1
+
+
+class SessionListWriter(PartitionWriter):
+    """Writes :data:`~kanalyze.spec.rows.requests.SESSION_COLUMNS`.
+
+    A session has far more partitions than its fetches name. In a report's rows, a fetch refers to
+    the list of its session, which is written with the first row that does.
+    """
+
+    def __init__(
+        self,
+        buffers: Mapping[str, IntBuffer | WordBuffer],
+        topics: TopicTable,
+        lookup: TopicLookup,
+        names: TopicNames,
+        first_number: int,
+    ) -> None:
+        """Number the lists from ``first_number`` on."""
+        super().__init__(buffers, topics, lookup, names, "session_partitions")
+        self._list: IntBuffer = ints_of(buffers, "session_list")
+        self._next_number = first_number
+
+    def put(self, at: int, session: FetchSession, partitions: PartitionColumns) -> bool:
+        """Refer to the list of a session; return false if the row needs a list of its own.
+
+        ``partitions`` are those that request or response names. They are in the session's list,
+        too. So nothing may be known of them that makes a partition count in another way if it is
+        named than if it is inherited: an error, or records whose number is unknown.
+        """
+        keys: KeyTable = session.keys
+        if partitions.count + keys.count > MAX_LISTED:  # the row may lack some of them
+            return False
+        for index in range(partitions.count):
+            columns = partitions.cells[index * CELLS]
+            if columns >> RECORD_COUNT & 1 != columns >> RECORD_BYTES & 1:
+                return False
+            if columns >> ERROR_CODE & 1 and partitions.cells[index * CELLS + ERROR_CODE] != 0:
+                return False
+        changes, names = session.changes, self._lookup.changes
+        if session.listed_changes != changes or session.listed_names != names:
+            self._put_list(session)
+        if session.list_number < 0:
+            return False
+        self._list.put(at, session.list_number)
+        return True
+
+    def _put_list(self, session: FetchSession) -> None:
+        """Write the list of a session, unless a topic in it has no name, but may get one."""
+        session.listed_changes, session.listed_names = session.changes, self._lookup.changes
+        session.list_number = -1
+        keys: KeyTable = session.keys
+        for entry in range(keys.count):
+            at = entry * KEY_CELLS
+            if self._lookup.number(keys.keys[at + 1], keys.keys[at + 2]) < 0:
+                return
+        session.list_number = self._next_number
+        self._next_number += 1
+        for entry in range(keys.count):
+            if not keys.is_removed(entry):
+                at = entry * KEY_CELLS
+                item = self._put_topic(keys.keys[at + 1], keys.keys[at + 2])
+                self._partition.put(item, keys.keys[at + 3])
 
 
 _LARGEST_INT64 = 2**63 - 1

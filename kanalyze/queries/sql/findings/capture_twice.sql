@@ -100,15 +100,19 @@ numbered AS (
         error_code,
         member_id,
         transactional_id,
-        partitions,
+        list_concat(
+            requests.partitions
+            -- sessions: , inherited(requests.partitions, session_lists.partitions)
+        ) AS partitions,
         api_name = 'Produce'
-        AND array_length(list_filter(partitions, lambda p: p.base_offset >= 0)) > 0 AS has_offset,
+        AND array_length(list_filter(requests.partitions, lambda p: p.base_offset >= 0)) > 0 AS has_offset,
         row_number() OVER (
             PARTITION BY requests.connection, requests.connection_number
             ORDER BY request_start_ns, request_packet, correlation_id
         ) AS place
     FROM requests
     JOIN wanted USING (connection, connection_number)
+    -- sessions: LEFT JOIN session_lists USING (session_list)
     WHERE request_start_ns IS NOT NULL
 ),
 alike AS (

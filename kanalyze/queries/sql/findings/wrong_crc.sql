@@ -19,7 +19,9 @@ WITH sent AS (
         list_contains(anomalies, 'wrong_crc') AS is_wrong,
         list_transform(partitions, lambda p: p.topic) AS topics
     FROM requests
-    WHERE array_length(partitions) > 0
+    WHERE
+        array_length(partitions) > 0
+        -- sessions: OR session_list IS NOT NULL
 )
 SELECT
     client_id,

@@ -3,6 +3,8 @@
 -- If latencies are equal, the earlier request comes first.
 --
 -- only if requests: count(latency_ns) > 0
+
+-- sessions: FROM (
 SELECT
     capture,
     connection,
@@ -36,6 +38,7 @@ SELECT
     throttle_time_ms,
     status,
     error_name,
+    -- sessions: session_list,
     partitions
 FROM measured
 WHERE work_latency_ns IS NOT NULL
@@ -48,3 +51,15 @@ ORDER BY
     connection_number,
     coalesce(correlation_id, 0)
 LIMIT $most
+-- sessions: ) AS slow
+-- sessions: LEFT JOIN session_lists USING (session_list)
+-- sessions: SELECT slow.* EXCLUDE (session_list)
+-- sessions: REPLACE (list_concat(slow.partitions, session_lists.partitions) AS partitions)
+-- sessions: ORDER BY
+-- sessions:     latency_ns DESC,
+-- sessions:     coalesce(request_start_ns, 0),
+-- sessions:     coalesce(request_packet, 0),
+-- sessions:     capture,
+-- sessions:     connection,
+-- sessions:     connection_number,
+-- sessions:     coalesce(correlation_id, 0)

@@ -24,13 +24,8 @@ WITH latencies AS (
 -- Identical lists first: to look into a list takes longer than to compare it with others.
 topic_lists AS (
     SELECT
-        list_transform(
-            partitions,
-            lambda p: struct_pack(
-                topic := p.topic,
-                topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END
-            )
-        ) AS topics,
+        topic_names(partitions) AS topics,
+        -- sessions: session_list,
         api_name,
         latency_bin AS bin,
         count(*) AS many,
@@ -88,7 +83,20 @@ UNION ALL
 SELECT
     'topic', 'latency_ns', false, named.topic, named.topic_id, api_name, bin,
     CAST(sum(many) AS BIGINT), min(lowest), max(highest), sum(total)
-FROM (SELECT *, unnest(list_distinct(topics)) AS named FROM topic_lists) AS topics
+FROM (
+    SELECT
+        *,
+        unnest(
+            list_distinct(
+                list_concat(
+                    topics
+                    -- sessions: , topic_names(partitions)
+                )
+            )
+        ) AS named
+    FROM topic_lists
+    -- sessions: LEFT JOIN session_lists USING (session_list)
+) AS topics
 GROUP BY named.topic, named.topic_id, api_name, bin
 UNION ALL
 SELECT

@@ -4,18 +4,22 @@
 --
 -- Many requests of a client name the same partitions in the same order, and requests of a fetch
 -- session inherit up to a thousand each. A partition whose topic's name is unknown has its id.
+WITH lists AS (
+    SELECT
+        partition_names(partitions) AS listed,
+        -- sessions: session_list,
+        is_produce_api(api_name) AS is_produce,
+        count(*) AS requests
+    FROM requests
+    WHERE is_record_api(api_name)
+    GROUP BY ALL
+)
 SELECT
-    list_transform(
-        partitions,
-        lambda p: struct_pack(
-            topic := p.topic,
-            topic_id := CASE WHEN p.topic IS NULL THEN p.topic_id END,
-            number := p."partition",
-            is_refused := coalesce(p.error_code, 0) <> 0
-        )
+    list_concat(
+        listed
+        -- sessions: , partition_names(partitions)
     ) AS listed,
-    is_produce_api(api_name) AS is_produce,
-    count(*) AS requests
-FROM requests
-WHERE is_record_api(api_name)
-GROUP BY listed, is_produce
+    is_produce,
+    requests
+FROM lists
+-- sessions: LEFT JOIN session_lists USING (session_list)

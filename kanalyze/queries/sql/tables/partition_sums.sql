@@ -22,8 +22,25 @@ SELECT
     ) AS is_uncounted,
     min(request_start_ns) AS first_time_ns,
     max(request_start_ns) AS last_time_ns
-FROM partitions
-WHERE is_record_api(api_name)
+FROM (
+    SELECT
+        api_name,
+        client_id,
+        topic,
+        topic_id,
+        "partition",
+        status,
+        error_code,
+        record_count,
+        record_bytes,
+        high_watermark,
+        request_record_count,
+        request_start_ns
+    FROM partitions
+    WHERE is_record_api(api_name)
+    -- sessions: UNION ALL BY NAME
+    -- sessions: FROM session_parts
+) AS parts
 GROUP BY
     api_name, client_id, topic, CASE WHEN topic IS NULL THEN topic_id END, "partition", status,
     is_refused
