@@ -22,8 +22,6 @@ from kanalyze.kafka.schema.catalog import Catalog
 from kanalyze.kafka.schema.schema_ast import FIXED_SIZES, NONE, Field, Layout, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kanalyze.kafka.schema.catalog import Kind
     from kanalyze.kafka.schema.schema_ast import MessageSpec
 
@@ -86,7 +84,8 @@ def _add(selection: Selection, message: MessageSpec, path: str) -> None:
     for depth, name in enumerate(names):
         field = None if struct is None else struct.field(name)
         if field is None:
-            field_names = ", ".join(_names(struct)) or "nothing"
+            fields = () if struct is None else struct.fields
+            field_names = ", ".join(field.name for field in fields) or "nothing"
             unknown = ".".join(names[: depth + 1])
             raise UsageError(f"{message.name} has no field {unknown!r}; there is: {field_names}")
         struct = field.struct
@@ -100,11 +99,6 @@ def _all_fields(struct: Struct) -> Selection:
         field.name: {} if field.struct is None else _all_fields(field.struct)
         for field in struct.fields
     }
-
-
-def _names(struct: Struct | None) -> Iterator[str]:
-    if struct is not None:
-        yield from (field.name for field in struct.fields)
 
 
 UNKNOWN_TAGS = "_taggedFields"
@@ -227,7 +221,8 @@ class _Writer:
         """Write the instructions for tagged fields, out of line: the program jumps over them."""
         # When the section is over, the machine continues after the table, at a jump.
         read = []
-        jump = self._jump()
+        self._write(op.JUMP, 0)
+        jump = len(self.words) - 1
         for index, (field, inner) in enumerate(selected):
             self._address(table + 2 * index + 1, self._here())
             shape = self._field(field, inner)
@@ -237,11 +232,6 @@ class _Writer:
         self._address(jump, self._here())
         self._leave(_TAG_CELLS)
         return read
-
-    def _jump(self) -> int:
-        """Write a jump; return the index of the word for its target."""
-        self._write(op.JUMP, 0)
-        return len(self.words) - 1
 
     # -- fields -----------------------------------------------------------------------------------
 

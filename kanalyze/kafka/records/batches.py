@@ -20,6 +20,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, TypeAlias
 
 from kanalyze.common.named_tuples import NamedTuple
+from kanalyze.kafka.records.budget import DecompressionBudget
 from kanalyze.kafka.records.compression import CODEC_NAMES, crc32, crc32c, decompress
 from kanalyze.kafka.records.types import (
     BATCH_HEADER_BYTES,
@@ -28,7 +29,6 @@ from kanalyze.kafka.records.types import (
     MAX_DEPTH,
     MESSAGE_HEAD_BYTES,
     MIN_MESSAGE_SIZES,
-    DecompressionBudget,
     DecompressionLimits,
     Header,
     Record,

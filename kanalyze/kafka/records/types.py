@@ -79,30 +79,6 @@ class DecompressionLimits(NamedTuple):
         return max(self.free_records, self.records_per_byte * batch_bytes)
 
 
-class DecompressionBudget:
-    """How many bytes and messages may still be decompressed, over all depths of one message."""
-
-    def __init__(self, limits: DecompressionLimits, packed_bytes: int, batch_bytes: int) -> None:
-        """Allow what the limits allow for a message, by its compressed bytes and all its bytes."""
-        self.remaining_bytes = limits.allowed(packed_bytes)
-        self.remaining_messages = limits.allowed_records(batch_bytes)
-
-    def decompress(
-        self, codec: int, data: bytes, *, wrong_lz4_checksum: bool = False
-    ) -> tuple[bytes, RecordProblem | None]:
-        """Return decompressed bytes, and why they are incomplete.
-
-        As :func:`~kanalyze.kafka.records.compression.decompress`.
-        """
-        from kanalyze.kafka.records.compression import decompress  # loaded at every start otherwise
-
-        plain, problem = decompress(
-            codec, data, self.remaining_bytes, wrong_lz4_checksum=wrong_lz4_checksum
-        )
-        self.remaining_bytes -= len(plain)
-        return plain, problem
-
-
 class Header(NamedTuple):
     """A header of a record (KIP-82)."""
 

@@ -12,10 +12,7 @@ _UNKNOWN = "UNKNOWN_"
 
 def error_name(code: int) -> str:
     """Return the name of an error code: ``NONE`` for 0, ``UNKNOWN_<code>`` for an unknown one."""
-    name_and_retriable = ERRORS.get(code)
-    if name_and_retriable is not None:
-        return name_and_retriable[0]
-    return f"{_UNKNOWN}{code}"
+    return ERRORS[code][0] if code in ERRORS else f"{_UNKNOWN}{code}"
 
 
 def error_code(name: str) -> int | None:
@@ -33,5 +30,4 @@ def is_known(code: int) -> bool:
 
 def is_retriable(code: int) -> bool:
     """Whether a client may send the request again; False for 0 and for unknown codes."""
-    name_and_retriable = ERRORS.get(code)
-    return name_and_retriable is not None and name_and_retriable[1]
+    return code in ERRORS and ERRORS[code][1]

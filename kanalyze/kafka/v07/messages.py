@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from kanalyze.common.named_tuples import NamedTuple
 from kanalyze.common.plain_values import items
 from kanalyze.common.saved import Saved, make, save
+from kanalyze.kafka.records.budget import DecompressionBudget
 from kanalyze.kafka.records.types import (
     MAX_DEPTH,
-    DecompressionBudget,
     DecompressionLimits,
     Record,
     RecordProblem,
@@ -54,10 +54,8 @@ _LENGTH_BYTES = 4
 _MIN_HEAD_BYTES = 5
 """Magic and checksum; one more in magic 1."""
 _UNKNOWN_CODEC = 3
-_INT16 = Struct(">h").unpack_from
 _INT32 = Struct(">i").unpack_from
 _UINT32 = Struct(">I").unpack_from
-_INT64 = Struct(">q").unpack_from
 
 
 class _RawMessage07(NamedTuple):
@@ -336,7 +334,7 @@ def parse_request(
     """
     if len(frame) < 6:
         raise Truncated("a request of Kafka 0.7 is at least 6 bytes")
-    number = _INT16(frame, 4)[0]
+    number = _int16(frame, 4)
     if not 0 <= number <= RequestType.OFFSETS:
         raise Malformed(f"request type {number}")
     kind = RequestType(number)
@@ -472,7 +470,7 @@ def _offsets(frame: bytes | memoryview) -> OffsetsPart07:
     count = _int32(frame, 6)
     if count < 0 or len(frame) != 10 + 8 * count:
         raise Malformed(f"{count} offsets in a response of {len(frame)} bytes")
-    return OffsetsPart07(code, tuple(_INT64(frame, 10 + 8 * index)[0] for index in range(count)))
+    return OffsetsPart07(code, tuple(_int64(frame, 10 + 8 * index) for index in range(count)))
 
 
 def _fetched(

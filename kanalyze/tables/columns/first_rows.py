@@ -12,7 +12,7 @@ from kanalyze.spec.rows.requests import COLUMNS
 from kanalyze.tables.columns.block import RowBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from kanalyze.spec.columns import Column
 
@@ -20,17 +20,17 @@ _MOST_PENDING: Final = 65_536
 """Rows that are gathered before those that are not among the first are dropped."""
 
 
-def sort_column(name: str, table: Sequence[Column] = COLUMNS) -> Column:
-    """Return the column that rows are sorted by.
+def sort_column(name: str) -> Column:
+    """Return the column that rows of requests are sorted by.
 
     Raises:
         UsageError: there is no such column, or it is a list.
     """
-    column = next((each for each in table if each.name == name), None)
+    column = next((each for each in COLUMNS if each.name == name), None)
     if column is None:
         from kanalyze.common.texts import known_or_similar  # imported late: for the message
 
-        names = [each.name for each in table]
+        names = [each.name for each in COLUMNS]
         raise UsageError(f"unknown column: {name!r}{known_or_similar(name, names)}")
     if column.type.startswith("list"):
         raise UsageError(f"rows cannot be sorted by {name}, which is a list")
