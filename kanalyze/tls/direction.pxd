@@ -34,6 +34,7 @@ cdef class PlaintextWriter:
     cpdef add(self, content, TlsRecord record)
     @cython.locals(at=cython.Py_ssize_t)
     cdef _segment(self, long long start, long long size, long long time_ns, long long packet)
+    cdef _drop_columns(self)
     cdef _make_room(self)
 
 

@@ -140,7 +140,9 @@ UNKNOWN_GAP_BYTES: Final = 1 << 30
 """Length of a gap whose real length is not known: larger than any message, so that no message
 continues after it."""
 _FIRST_ROOM = 16
-"""Segments that fit before the columns grow; larger columns are not kept after a chunk."""
+"""Segments that fit before the columns grow."""
+_NO_CELLS: Final = array("q")
+"""Shared by all directions between two chunks: most of them are silent."""
 
 
 class PlaintextWriter:
@@ -163,6 +165,11 @@ class PlaintextWriter:
         self._chunk_offset = 0
         self._data = bytearray()
         """The contents since the last chunk."""
+        self._drop_columns()
+
+    def _drop_columns(self) -> None:
+        self._columns: list[array[int]] | None = None
+        self.starts = self.lengths = self.times = self.packets = _NO_CELLS
         self._room = 0
         """Number of segments that the columns have room for."""
         self._count = 0
@@ -214,9 +221,8 @@ class PlaintextWriter:
     def _make_room(self) -> None:
         """Make the columns twice as long: an array cannot grow while there is a view of it."""
         more = array("q", bytes(8 * max(self._room, _FIRST_ROOM)))
-        if not self._room:
-            self._columns = [array("q") for _ in range(4)]
-        self._columns = [column + more for column in self._columns]
+        columns = self._columns or [array("q")] * 4
+        self._columns = [column + more for column in columns]
         self.starts, self.lengths, self.times, self.packets = self._columns
         self._room += len(more)
 
@@ -225,14 +231,13 @@ class PlaintextWriter:
         if not count:
             return
         buffer = memoryview(self._data).toreadonly()
-        starts, lengths, times, packets = (column[:count] for column in self._columns)
+        columns = self._columns or ()
+        starts, lengths, times, packets = (column[:count] for column in columns)
         segments = Segments(buffer, starts, lengths, lengths, times, packets)
         self._items.append(Chunk(self._chunk_offset, segments, 0, count))
         self._chunk_offset = self._offset
-        self._data, self._count = bytearray(), 0
-        if self._room > _FIRST_ROOM:
-            self._room = 0
-            self._make_room()
+        self._data = bytearray()
+        self._drop_columns()
 
 
 _MAX_EARLY_BYTES: Final = 1 << 16
