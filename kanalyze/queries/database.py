@@ -25,6 +25,7 @@ import shutil
 import tempfile
 import weakref
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -153,13 +154,15 @@ class MemoryLimit:
         self._is_filling = True
 
     def begin_insert(self, connection: duckdb.DuckDBPyConnection, incoming_bytes: int) -> None:
-        """Set a limit that is enough to write rows of this size.
+        """Set a limit that is enough to write rows of this size, and while filling no higher one.
 
         A commit that lacks memory makes the file invalid, so it cannot be tried again.
         """
-        needed_bytes = min(_TIMES_INCOMING * incoming_bytes, self._most_bytes)
-        if needed_bytes > self.limit_bytes:
-            self._set(connection, needed_bytes)
+        limit_bytes = min(_TIMES_INCOMING * incoming_bytes, self._most_bytes)
+        usual_bytes = min(self._usual_bytes, _FILLING_BYTES)
+        limit_bytes = max(limit_bytes, usual_bytes if self._is_filling else self.limit_bytes)
+        if limit_bytes != self.limit_bytes:
+            self._set(connection, limit_bytes)
 
     def begin_queries(self, connection: duckdb.DuckDBPyConnection, mapped_bytes: int) -> None:
         """Set the usual limit for queries, once.
@@ -175,7 +178,7 @@ class MemoryLimit:
         pa.default_memory_pool().release_unused()
         least_bytes = min(self._usual_bytes, _LEAST_BYTES)
         usual_bytes = max(self._usual_bytes - mapped_bytes // 3, least_bytes)
-        if self.limit_bytes < usual_bytes or mapped_bytes:
+        if self.limit_bytes != usual_bytes:
             self._set(connection, usual_bytes)
 
     def run(self, connection: duckdb.DuckDBPyConnection, run: Callable[[], _Result]) -> _Result:
@@ -194,10 +197,10 @@ class MemoryLimit:
                     raise
 
     def allow_more(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        """Raise the limit; return False if that is not possible."""
+        """Raise the limit by half; return False if that is not possible."""
         if self.limit_bytes == self._most_bytes:
             return False
-        self._set(connection, min(2 * self.limit_bytes, self._most_bytes))
+        self._set(connection, min(self.limit_bytes * 3 // 2, self._most_bytes))
         return True
 
     def allow_all(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -445,7 +448,9 @@ class Database(ClosedAtEnd):
             self.derived.read_sessions()
         if not self._mapped.add(table, batch):
             # From now on no rows are mapped.
-            for name, rows in self._buffers.add_all([*self._mapped.take_all(), (table, batch)]):
+            for name, rows in self._buffers.add_all(
+                chain(self._mapped.take_all(), [(table, batch)])
+            ):
                 self._write(name, rows)
 
     def insert_files(

@@ -65,7 +65,10 @@ class MappedTables:
                 self._connection.execute(view_of(table, self._columns[table], name))
 
     def take_all(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield all rows with the names of their tables; from now on, no rows are mapped."""
+        """Yield all rows with the names of their tables; from now on, no rows are mapped.
+
+        The memory of rows that were written meanwhile is given back.
+        """
         tables, self._tables = self._tables, {}
         self._most_bytes = self.bytes = 0
         for table, rows in tables.items():
@@ -74,6 +77,7 @@ class MappedTables:
             if rows.has_rows:
                 for batch in rows.table().to_batches():
                     yield table, batch
+                    rows.release()
             rows.close()
 
     def release(self) -> None:
