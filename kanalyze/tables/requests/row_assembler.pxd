@@ -12,8 +12,16 @@ from kanalyze.tables.requests.row_columns cimport (ApiDirectory, ErrorWriter, Fi
     SessionListWriter, TopicLookup)
 from kanalyze.tables.requests.topics cimport TopicTable
 from kanalyze.kafka.session.exchange cimport Exchange, Message, NO_API, NO_ID, NO_VERSION
-from kanalyze.kafka.framing.frame cimport NO_PACKET
+from kanalyze.kafka.framing.frame cimport AHEAD, NO_PACKET, prefetch_message
 from kanalyze.model.streams cimport NO_TIME
+
+
+cdef inline void prefetch_object(object made) noexcept:
+    prefetch_message(<const unsigned char*> <void*> made)
+
+
+@cython.locals(soon=Exchange)
+cdef int _prefetch(list exchanges, Py_ssize_t index) except -1
 
 cdef long long _ROW_BYTES, _ITEM_BYTES, _FAR, _NS_PER_MS
 

@@ -54,7 +54,8 @@ except ModuleNotFoundError:  # the stand-in for an environment without Cython
 
 if not cython.compiled:
     from kanalyze.common.compiled import cython  # addresses of structs are the structs
-    from kanalyze.kafka.framing.frame import NO_PACKET
+    from kanalyze.common.compiled import nothing_kept as prefetch_object
+    from kanalyze.kafka.framing.frame import AHEAD, NO_PACKET
     from kanalyze.kafka.session.exchange import NO_API, NO_ID, NO_VERSION
     from kanalyze.model.packets import NO_TIME
     from kanalyze.tables.requests.long_polls import NOT_KNOWN
@@ -265,6 +266,7 @@ class RowAssembler:
             self._make_row_room(min(len(exchanges) - first, self._most_bytes // _ROW_BYTES + 1))
         index = first
         while index < len(exchanges):
+            _prefetch(exchanges, index)
             self.add(exchanges[index])
             index += 1
             if self._buffered_bytes() >= self._most_bytes:
@@ -447,6 +449,18 @@ class RowAssembler:
         self._lookup.forget()
         self.long_polls.forget_topics()
         self._sessions.forget_topics()
+
+
+def _prefetch(exchanges: list[Exchange], index: int) -> None:
+    """Bring exchanges that are read soon into the cache, nearer ones with their messages.
+
+    Those of a batch of packets take as much memory as fits in the cache of a processor.
+    """
+    if index + AHEAD < len(exchanges):
+        prefetch_object(exchanges[index + AHEAD])
+        soon = exchanges[index + AHEAD // 2]
+        prefetch_object(soon.request)
+        prefetch_object(soon.response)
 
 
 def with_names(block: RowBlock, names: TopicNames) -> RowBlock:
