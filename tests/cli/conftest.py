@@ -10,7 +10,7 @@ from kanalyze.spec.rows.tables import TABLES
 from kanalyze.tables.columns.block import RowBlock
 from tests.support.piped import Done, run_piped
 from tests.support.quality import capture_quality
-from tests.support.rows import START_NS, failed, fetch, row
+from tests.support.rows import START_NS, failed, fetch, row, without_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +61,10 @@ class FakeAnalysis:
         if self.error is not None:
             raise self.error
 
-    def table_rows(self, tables=(), **others):
+    def table_rows(self, tables=(), *, session_lists=False, **others):
         assert not set(tables) - TABLES.keys()
-        for block in self.batches():
+        for given in self.batches():
+            block = without_sessions(given) if session_lists else given
             yield TableRows([block], [], [])
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import strategies as st
 
-from kanalyze.spec.rows.requests import COLUMNS, ErrorItem, PartitionItem, Row
+from kanalyze.spec.rows.requests import COLUMNS, SESSION_COLUMNS, ErrorItem, PartitionItem, Row
+from kanalyze.tables.columns.block import RowBlock, columns_of_rows
 
 NOTHING: Row = Row._make([] if column.type.startswith("list<") else None for column in COLUMNS)
 START_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
@@ -265,3 +267,10 @@ def rows(draw: st.DrawFn) -> Row:
         group_id=draw(_TEXTS),
         anomalies=draw(st.lists(st.sampled_from(["trailing_bytes", "missing_bytes"]), max_size=2)),
     )
+
+
+def without_sessions(block: RowBlock) -> RowBlock:
+    """Return the block with the columns of session lists, in which there is none."""
+    none = SimpleNamespace(session_list=None, session_partitions=())
+    columns = columns_of_rows([none] * len(block), SESSION_COLUMNS)  # type: ignore[list-item]
+    return RowBlock(len(block), {**block.columns, **columns})
