@@ -149,6 +149,7 @@ class Analysis(RowSource):
         self._jobs = jobs if shard.count == 1 else 1
         self._on_tokens = on_tokens
         self._workers: Workers | None = None
+        self.has_workers = False
         self.quality = self._context.quality
         self.monitor = RunMonitor(self.quality)
         """The state of :meth:`batches` while it runs."""
@@ -182,11 +183,6 @@ class Analysis(RowSource):
     def placed(self, row_filter: RowFilter, first_ns: int) -> RowFilter:
         """Return a filter whose times depend on no capture; ``first_ns`` is the first packet's."""
         return self._context.placed(row_filter, first_ns)
-
-    @property
-    def has_workers(self) -> bool:
-        """Whether other processes make the rows that :meth:`batches` or others have returned."""
-        return self._workers is not None
 
     @property
     def first_time_ns(self) -> int | None:
@@ -324,6 +320,7 @@ class Analysis(RowSource):
             self._workers = Workers(
                 captures, settings, tables, jobs, context.names, context.quality
             )
+            self.has_workers = True
             rows = self._workers.rows()
         else:
             rows = self._read(captures, tables)

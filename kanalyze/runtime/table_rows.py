@@ -309,11 +309,8 @@ class RowSource:
 
     is_saved = False
     """Whether all rows are known before they are read."""
-
-    @property
-    def has_workers(self) -> bool:
-        """Whether other processes make the rows that :meth:`batches` or others have returned."""
-        return False
+    has_workers = False
+    """Whether other processes make the rows that :meth:`batches` or others have returned."""
 
     def batches(self) -> Iterator[RowBlock]:
         """Return rows of requests by column, in blocks."""

@@ -100,36 +100,37 @@ cdef class FrameCutter:
     cdef PartialFrame _made_partial
     cdef SplitPrefix _split
 
-    cdef CutFrames _results(self)
     cpdef Frame partial_frame(self)
-    cdef bint _has_split(self) noexcept
-    cdef bint _is_searching(self) noexcept
     cpdef bint is_in_sync(self) except -1
     cpdef bint needs_locator(self) except -1
     cpdef CutFrames feed(self, list items)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef CutFrames feed_until_loss(self, list items)
     cpdef CutFrames finish(self)
-    cdef CutFrames _cut_frames(self, list rest)
     cdef list _cut_chunks(self, list chunks)
     @cython.locals(segments=Segments, lengths="const long long[::1]", index=cython.longlong,
         last=cython.longlong, offset=cython.longlong, used=cython.longlong, first=cython.longlong,
         skip=cython.longlong, added_bytes=cython.longlong, length=cython.longlong,
         end=cython.longlong)
     cdef list _cut(self, chunk)
-    cdef long long _cut_begun(self, Segments segments, long long first, long long last,
-        long long offset, long long skip) except -2
-    @cython.locals(index=cython.longlong, end=cython.longlong)
-    cdef long long _end_of_begun(self, Segments segments, long long first, long long last,
-        long long offset, long long skip, long long length) except -2
     @cython.locals(length=cython.longlong, start=cython.longlong, captured=cython.longlong,
         size=cython.longlong)
     cdef long long _cut_segment(self, Segments segments, long long index, long long offset,
         long long used) except -1
-    cdef _begin_partial(self, Frame frame, long long remaining)
     cdef _finish(self, long long time_ns, long long packet)
     @cython.locals(prefix_bytes=cython.longlong)
     cdef long long _complete_prefix(self, SplitPrefix split, Segments segments, long long index) except -2
 
+
+cdef CutFrames _results(FrameCutter cutter)
+cdef bint _has_split(FrameCutter cutter) noexcept
+cdef bint _is_searching(FrameCutter cutter) noexcept
+cdef CutFrames _cut_frames(FrameCutter cutter, list rest)
+cdef _begin_partial(FrameCutter cutter, Frame frame, long long remaining)
+@cython.locals(index=cython.longlong, end=cython.longlong)
+cdef long long _end_of_begun(FrameCutter cutter, Segments segments, long long first, long long last,
+    long long offset, long long skip, long long length) except -2
+cdef long long _cut_begun(FrameCutter cutter, Segments segments, long long first, long long last,
+    long long offset, long long skip) except -2
 
 cdef bint _accepts(FrameCutter cutter, long long size) except -1

@@ -671,8 +671,8 @@ class FrameCutter:
         self._made_partial: PartialFrame | None = None
 
     def _after_load(self) -> None:
-        incomplete = (self.partial_frame() is not None) + self._has_split()
-        if self._is_searching() + incomplete > 1 or self.remaining_small_frames > _MAX_SMALL_FRAMES:
+        incomplete = (self.partial_frame() is not None) + _has_split(self)
+        if _is_searching(self) + incomplete > 1 or self.remaining_small_frames > _MAX_SMALL_FRAMES:
             raise ValueError("contradictory framer state")
 
     @property
@@ -700,15 +700,9 @@ class FrameCutter:
         """Return the frame that has begun and is not complete; None if there is none."""
         return None if self._made_partial is None else self._made_partial.frame
 
-    def _has_split(self) -> bool:
-        return self._split is not None and self._split.frame is not None
-
-    def _is_searching(self) -> bool:
-        return self._made_search is not None and self._made_search.is_on
-
     def is_in_sync(self) -> bool:
         """Return true if the next byte continues a frame of known size, or begins a frame."""
-        return not self._is_searching() and not self._has_split()
+        return not _is_searching(self) and not _has_split(self)
 
     def needs_locator(self) -> bool:
         """Return true if the next items may be shown to the locator."""
@@ -734,7 +728,7 @@ class FrameCutter:
 
         The beginning of an incomplete frame stays: it has the header.
         """
-        if self._is_searching():
+        if _is_searching(self):
             return self._search.offset, self._search.clear()
         frame = self.partial_frame()
         if frame is not None:
@@ -760,31 +754,19 @@ class FrameCutter:
             item = items[index]
             rest = self._gap(item) if isinstance(item, Gap) else self._cut_chunks([item])
             if self._losses:
-                return self._cut_frames([*rest, *items[index + 1 :]])
-        return self._cut_frames(_NO_ITEMS)
+                return _cut_frames(self, [*rest, *items[index + 1 :]])
+        return _cut_frames(self, _NO_ITEMS)
 
     def finish(self) -> CutFrames:
         """End the stream: search the buffered bytes for frames, and skip the rest."""
-        while self._is_searching():
+        while _is_searching(self):
             chunks = self._search.search_buffered()
             if not chunks:
                 self._search.clear()
                 break
             while chunks:
                 chunks = [*self._cut_chunks([chunks.pop(0)]), *chunks]
-        return self._cut_frames(_NO_ITEMS)
-
-    def _cut_frames(self, rest: list[StreamItem]) -> CutFrames:
-        """Return the results so far, and begin new ones."""
-        cut = self._results()
-        cut.rest, cut.losses = rest, self._losses
-        self._cut_so_far, self._losses = None, _NO_LOSSES
-        return cut
-
-    def _results(self) -> CutFrames:
-        if self._cut_so_far is None:
-            self._cut_so_far = CutFrames()
-        return self._cut_so_far
+        return _cut_frames(self, _NO_ITEMS)
 
     # -- in sync ------------------------------------------------------------------------------
 
@@ -796,7 +778,7 @@ class FrameCutter:
         losses_before = len(self._losses)
         while chunks:
             chunk = chunks.pop()
-            if self._is_searching():
+            if _is_searching(self):
                 chunks += self._search.search(chunk)
             else:
                 chunks += self._cut(chunk)
@@ -829,7 +811,7 @@ class FrameCutter:
                 partial.extend(partial.frame, spread_of(segments, first, skip, added_bytes))
                 if not partial.remaining:
                     self._finish(segments.times[index], segments.packets[index])
-            elif self._has_split():
+            elif _has_split(self):
                 split = self._split
                 assert split is not None
                 used = self._complete_prefix(split, segments, index)
@@ -843,55 +825,17 @@ class FrameCutter:
             else:
                 used = self._cut_segment(segments, index, offset, used)
                 end = offset + used + self._begun
-                after = self._cut_begun(segments, index, last, offset, used)
+                after = _cut_begun(self, segments, index, last, offset, used)
                 while index < after:
                     offset += lengths[index]
                     index += 1
                     used = end - offset
-            if self._is_searching():
+            if _is_searching(self):
                 return _from(chunk, index, offset, self._search_from)
             if index < last and used == lengths[index]:
                 offset += used
                 index, used = index + 1, 0
         return []
-
-    def _cut_begun(self, segments: Segments, first: int, last: int, offset: int, skip: int) -> int:
-        """Cut the frame that has begun, if one has; return in which segment it ends.
-
-        -1 if there is none, or if it ends in none of these.
-        """
-        if self._begun == 0:
-            return -1
-        length, self._begun = self._begun, 0
-        after = self._end_of_begun(segments, first, last, offset, skip, length)
-        if after < 0:
-            time_ns, packet = segments.times[first], segments.packets[first]
-            self._begin_partial(frame_begun(length, offset + skip, time_ns, packet), length)
-        else:
-            self._results().put(segments, first, skip, length, offset + skip, after)
-        return after
-
-    def _end_of_begun(
-        self, segments: Segments, first: int, last: int, offset: int, skip: int, length: int
-    ) -> int:
-        """Return in which segment the frame ends that began at byte ``skip`` of ``first``.
-
-        -1 if that is not in these segments, if a byte of it was not captured, or if a search found
-        it: then a :class:`Frame` has to keep what there is of it.
-        """
-        search = self._made_search
-        if search is not None and offset + skip == search._candidate_offset:
-            return -1
-        index, end = first, -skip
-        while index < last:
-            _check(segments, index)
-            end += segments.lengths[index]
-            if segments.captureds[index] < segments.lengths[index]:
-                return -1
-            if end >= length:
-                return index
-            index += 1
-        return -1
 
     def _cut_segment(self, segments: Segments, index: int, offset: int, used: int) -> int:
         """Cut a segment, which begins at stream ``offset``, from its byte ``used`` on.
@@ -924,16 +868,11 @@ class FrameCutter:
                 return used
             if used + size + 4 > captured:
                 frame = frame_in_segment(segments, index, used, size + 4, offset + used)
-                self._results().add(frame)
+                _results(self).add(frame)
             else:
-                self._results().put(segments, index, used, size + 4, offset + used, index)
+                _results(self).put(segments, index, used, size + 4, offset + used, index)
             used += size + 4
         return used
-
-    def _begin_partial(self, frame: Frame, remaining: int) -> None:
-        """Begin a frame, of which so many bytes are still to come."""
-        self._made_partial = PartialFrame()
-        self._made_partial.frame, self._made_partial.remaining = frame, remaining
 
     def _finish(self, time_ns: int, packet: int) -> None:
         """Complete the frame that has begun, with its last packet; NO_PACKET if that was lost."""
@@ -942,19 +881,9 @@ class FrameCutter:
         if frame is None:
             return
         if self._made_search is None or self._made_search.confirms(frame):
-            self._results().add(frame)
+            _results(self).add(frame)
         else:
-            self._reject(frame)
-
-    def _reject(self, frame: Frame) -> None:
-        """Drop a false frame that a search had found; search on after it."""
-        self._search.skipped_bytes += frame.length - frame.missing_bytes
-        if not self._is_searching():
-            end = frame.stream_offset + frame.length
-            time_ns, packet = frame.end_time_ns, frame.end_packet
-            if time_ns is None or packet is None:
-                time_ns, packet = frame.start_time_ns, frame.start_packet
-            self._out_of_sync(end, None, time_ns, packet)
+            _reject(self, frame)
 
     def _complete_prefix(self, split: SplitPrefix, segments: Segments, index: int) -> int:
         """Add the rest of a split size prefix; return how many bytes of the segment it takes.
@@ -970,7 +899,7 @@ class FrameCutter:
             return prefix_bytes
         if not _accepts(self, size):
             return -1
-        self._begin_partial(split.end(size), size)
+        _begin_partial(self, split.end(size), size)
         self._split = None
         if size == 0:
             self._finish(time_ns, packet)
@@ -980,12 +909,12 @@ class FrameCutter:
 
     def _gap(self, gap: Gap) -> list[StreamItem]:
         """Step over missing bytes; return the items to feed again if sync was lost before them."""
-        if self._is_searching():
+        if _is_searching(self):
             losses_before = len(self._losses)
             rest = self._cut_chunks(self._search.search_buffered())
             if len(self._losses) > losses_before:
                 return [*rest, gap]
-        if self._is_searching():
+        if _is_searching(self):
             self._search.clear()
             return []
         partial = self._made_partial
@@ -1015,6 +944,93 @@ class FrameCutter:
             self._finish(0, NO_PACKET)
         self._split = None
         self._search_from = stream_offset if search_from is None else search_from
+
+
+def _results(cutter: FrameCutter) -> CutFrames:
+    if cutter._cut_so_far is None:
+        cutter._cut_so_far = CutFrames()
+    return cutter._cut_so_far
+
+
+def _has_split(cutter: FrameCutter) -> bool:
+    return cutter._split is not None and cutter._split.frame is not None
+
+
+def _is_searching(cutter: FrameCutter) -> bool:
+    return cutter._made_search is not None and cutter._made_search.is_on
+
+
+def _cut_frames(cutter: FrameCutter, rest: list[StreamItem]) -> CutFrames:
+    """Return the results so far, and begin new ones."""
+    cut = _results(cutter)
+    cut.rest, cut.losses = rest, cutter._losses
+    cutter._cut_so_far, cutter._losses = None, _NO_LOSSES
+    return cut
+
+
+def _begin_partial(cutter: FrameCutter, frame: Frame, remaining: int) -> None:
+    """Begin a frame, of which so many bytes are still to come."""
+    cutter._made_partial = PartialFrame()
+    cutter._made_partial.frame, cutter._made_partial.remaining = frame, remaining
+
+
+def _reject(cutter: FrameCutter, frame: Frame) -> None:
+    """Drop a false frame that a search had found; search on after it."""
+    cutter._search.skipped_bytes += frame.length - frame.missing_bytes
+    if not _is_searching(cutter):
+        end = frame.stream_offset + frame.length
+        time_ns, packet = frame.end_time_ns, frame.end_packet
+        if time_ns is None or packet is None:
+            time_ns, packet = frame.start_time_ns, frame.start_packet
+        cutter._out_of_sync(end, None, time_ns, packet)
+
+
+def _end_of_begun(
+    cutter: FrameCutter,
+    segments: Segments,
+    first: int,
+    last: int,
+    offset: int,
+    skip: int,
+    length: int,
+) -> int:
+    """Return in which segment the frame ends that began at byte ``skip`` of ``first``.
+
+    -1 if that is not in these segments, if a byte of it was not captured, or if a search found
+    it: then a :class:`Frame` has to keep what there is of it.
+    """
+    search = cutter._made_search
+    if search is not None and offset + skip == search._candidate_offset:
+        return -1
+    index, end = first, -skip
+    while index < last:
+        _check(segments, index)
+        end += segments.lengths[index]
+        if segments.captureds[index] < segments.lengths[index]:
+            return -1
+        if end >= length:
+            return index
+        index += 1
+    return -1
+
+
+def _cut_begun(
+    cutter: FrameCutter, segments: Segments, first: int, last: int, offset: int, skip: int
+) -> int:
+    """Cut the frame that has begun, if one has; return in which segment it ends.
+
+    -1 if there is none, or if it ends in none of these.
+    """
+    if cutter._begun == 0:
+        return -1
+    length, cutter._begun = cutter._begun, 0
+    after = _end_of_begun(cutter, segments, first, last, offset, skip, length)
+    if after < 0:
+        time_ns, packet = segments.times[first], segments.packets[first]
+        _begin_partial(cutter, frame_begun(length, offset + skip, time_ns, packet), length)
+    else:
+        _results(cutter).put(segments, first, skip, length, offset + skip, after)
+    return after
 
 
 def _accepts(cutter: FrameCutter, size: int) -> bool:

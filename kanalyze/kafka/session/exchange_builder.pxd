@@ -75,21 +75,22 @@ cdef class ExchangeBuilder:
     cdef Peers _peers
     cdef SlowPath _made_slow
 
-    cdef SlowPath _slow(self)
     cpdef bint is_settled(self) except -1
     cdef lose(self, list losses, int direction, ConnectionEvents events)
     @cython.locals(is_usual=cython.bint)
     cpdef add_request(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
-    cdef _follow_request(self, Frame frame, RequestHeader header, ConnectionEvents events)
     cdef _add_pending(self, Exchange exchange, ConnectionEvents events)
     @cython.locals(exchange=Exchange)
     cpdef add_response(self, CutFrames cut, Py_ssize_t index, ConnectionEvents events)
     cdef Exchange _match(self, long long packet, long long correlation_id, ConnectionEvents events)
-    cdef _lost_before(self, Exchange exchange)
     cdef _complete(self, Exchange exchange, CutFrames cut, Py_ssize_t index,
         ConnectionEvents events)
     cpdef close(self, ConnectionEvents events)
 
+
+cdef _lost_before(ExchangeBuilder builder, Exchange exchange)
+cdef _follow_request(ExchangeBuilder builder, Frame frame, RequestHeader header, ConnectionEvents events)
+cdef SlowPath _slow(ExchangeBuilder builder)
 
 cdef CutFrames _cut_of(Frame frame)
 cdef _check_order(Correlator correlator, Exchange exchange, Message request, Message response,

@@ -329,12 +329,12 @@ class SlowPath:
             kind = self.login.classify(frame, header, is_lossy=self._correlator.lost.any)
             self._follow_login()
             if kind == "token":
-                self._add_no_message(frame, self._client_index, "", events)
+                _add_no_message(self, frame, self._client_index, "", events)
                 return None
             if kind == "unreadable":
                 header = None
         if header is None:
-            self._add_no_message(frame, self._client_index, describe_unreadable(frame), events)
+            _add_no_message(self, frame, self._client_index, describe_unreadable(frame), events)
         return header
 
     def follow_request(self, frame: Frame, header: RequestHeader, events: ConnectionEvents) -> None:
@@ -358,19 +358,6 @@ class SlowPath:
         events.token_bytes.append(self.tokens.of_partial(frame, direction))
         self._note(direction, StreamEvent.SUSPECTED)
 
-    def _add_no_message(
-        self, frame: Frame, direction: int, problem: str, events: ConnectionEvents
-    ) -> None:
-        """Count a frame that is no message: a token, or what may be one if there is a problem."""
-        events.token_bytes.append(self.tokens.of_frame(frame, direction))
-        if not problem:
-            self._bodies.decoded_bytes += frame.length
-            return
-        self._bodies.undecoded_bytes += frame.length
-        kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
-        tcp = self.peers.tcp
-        events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, problem))
-
     # -- messages out of order --------------------------------------------------------------------
 
     def early_response(self, exchange: Exchange, events: ConnectionEvents) -> EarlyResponse | None:
@@ -392,13 +379,13 @@ class SlowPath:
         direction, is_lossy = self._broker_index, self._correlator.lost.requests
         if self.is_login() and self.login.accepts_response(frame, is_lossy=is_lossy):
             self._follow_login()
-            self._add_no_message(frame, direction, "", events)
+            _add_no_message(self, frame, direction, "", events)
         elif correlation_id == NO_ID:
-            self._add_no_message(frame, direction, "correlation id", events)
+            _add_no_message(self, frame, direction, "correlation id", events)
         else:
             events.token_bytes.append(self.tokens.of_frame(frame, direction, _RESPONSE_HEAD_BYTES))
             for dropped in self.early.add(EarlyResponse(frame, correlation_id, previous_ns)):
-                self._end_orphan(dropped, frame.completion_packet(), events)
+                _end_orphan(self, dropped, frame.completion_packet(), events)
 
     def pass_over(
         self, request: Message | None, stream_offset: int, packet: int, events: ConnectionEvents
@@ -408,7 +395,7 @@ class SlowPath:
         ``packet`` completed the response.
         """
         for earlier in self.early.drop_before(stream_offset):
-            self._end_orphan(earlier, packet, events)
+            _end_orphan(self, earlier, packet, events)
         if self.one_way.has_any() and request is not None:
             unsure = self._correlator.lost.unsure_before
             end_one_way(self.one_way.drop_before(request.start_packet, unsure), packet, events)
@@ -417,17 +404,32 @@ class SlowPath:
         """Complete the responses whose request has not come."""
         if self.early.has_any():
             for frame in self.early.drop_all():
-                self._end_orphan(frame, None, events)
+                _end_orphan(self, frame, None, events)
 
-    def _end_orphan(self, frame: Frame, packet: int | None, events: ConnectionEvents) -> None:
-        """Complete a response whose request was not seen; None if no ``packet`` showed it."""
-        peers, correlation_id = self.peers, self._reader.correlation_id(frame)
-        exchange = Exchange(peers, None, Message(frame), None, None, correlation_id, None)
-        exchange.settled_packet = packet
-        self._bodies.undecoded_bytes += frame.length
-        kind, direction = AnomalyKind.ORPHAN_RESPONSE, self._broker_index
-        events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, direction, "", exchange))
-        events.exchanges.append(exchange)
+
+def _end_orphan(slow: SlowPath, frame: Frame, packet: int | None, events: ConnectionEvents) -> None:
+    """Complete a response whose request was not seen; None if no ``packet`` showed it."""
+    peers, correlation_id = slow.peers, slow._reader.correlation_id(frame)
+    exchange = Exchange(peers, None, Message(frame), None, None, correlation_id, None)
+    exchange.settled_packet = packet
+    slow._bodies.undecoded_bytes += frame.length
+    kind, direction = AnomalyKind.ORPHAN_RESPONSE, slow._broker_index
+    events.anomalies.append(frame_anomaly(kind, peers.tcp, frame, direction, "", exchange))
+    events.exchanges.append(exchange)
+
+
+def _add_no_message(
+    slow: SlowPath, frame: Frame, direction: int, problem: str, events: ConnectionEvents
+) -> None:
+    """Count a frame that is no message: a token, or what may be one if there is a problem."""
+    events.token_bytes.append(slow.tokens.of_frame(frame, direction))
+    if not problem:
+        slow._bodies.decoded_bytes += frame.length
+        return
+    slow._bodies.undecoded_bytes += frame.length
+    kind = AnomalyKind.MISSING_BYTES if frame.missing_bytes else AnomalyKind.MALFORMED_BODY
+    tcp = slow.peers.tcp
+    events.anomalies.append(frame_anomaly(kind, tcp, frame, direction, problem))
 
 
 def end_one_way(exchanges: list[Exchange], packet: int | None, events: ConnectionEvents) -> None:
@@ -472,22 +474,15 @@ class ExchangeBuilder:
         self._peers = peers
         self._made_slow: SlowPath | None = None
         if tokens_first:
-            self._slow().begin_login()
+            _slow(self).begin_login()
 
     def _after_load(self) -> None:
-        self._slow().restore()
+        _slow(self).restore()
 
     @property
     def slow(self) -> SlowPath:
         """What reads all that is no message in order; made when first needed."""
-        return self._slow()
-
-    def _slow(self) -> SlowPath:
-        if self._made_slow is None:
-            reader, locator = self._reader, self._locator
-            parts = self.correlator, self.bodies
-            self._made_slow = SlowPath(self._peers, self._client_index, reader, locator, *parts)
-        return self._made_slow
+        return _slow(self)
 
     @property
     def peers(self) -> Peers:
@@ -515,12 +510,12 @@ class ExchangeBuilder:
     def begin(self, in_sync: tuple[bool, bool]) -> ConnectionEvents:
         """Return the events of a connection that begins out of sync, or with missing bytes."""
         is_whole = all(in_sync) and not self.correlator.lost.requests
-        return self._slow().begin(in_sync, is_whole=is_whole)
+        return _slow(self).begin(in_sync, is_whole=is_whole)
 
     def lose(self, losses: list[SyncLoss], direction: int, events: ConnectionEvents) -> None:
         """Note where a direction lost sync, if it did."""
         if losses:
-            slow = self._slow()
+            slow = _slow(self)
             slow.lose(losses, direction, events)
 
     # -- requests ---------------------------------------------------------------------------------
@@ -533,7 +528,7 @@ class ExchangeBuilder:
         if is_usual and self._whole.head(cut, index, head):
             client_id = self._whole.client_id(cut, index, head)
         else:
-            slow = self._slow()
+            slow = _slow(self)
             header = slow.request_header(cut.frame(index), events)
             if header is None:
                 return
@@ -547,13 +542,13 @@ class ExchangeBuilder:
             header = request_header_of(
                 key, head.api_version, head.correlation_id, client_id, head.body
             )
-            self._follow_request(cut.frame(index), header, events)
+            _follow_request(self, cut.frame(index), header, events)
             slow = self._made_slow
         peers = self._peers if slow is None else slow.peers
         request, number = message_of(frame), head.correlation_id
         exchange = exchange_of(peers, request, key, head.api_version, number, client_id)
         if frame.is_object and cut.frame(index).missing_bytes:
-            slow = self._slow()
+            slow = _slow(self)
             slow.losses.note_missing(cut.frame(index), self._client_index, exchange)
         exchange.one_way = self.bodies.read_request(
             cut, index, head, exchange, self._client_index, events
@@ -565,25 +560,10 @@ class ExchangeBuilder:
                 self._complete(exchange, _cut_of(early.frame), 0, events)
                 return
         if exchange.one_way:
-            slow = self._slow()
+            slow = _slow(self)
             end_one_way(slow.one_way.add(exchange), completion_packet(frame), events)
         else:
             self._add_pending(exchange, events)
-
-    def _follow_request(
-        self, frame: Frame, header: RequestHeader, events: ConnectionEvents
-    ) -> None:
-        """Follow a request that tells of the client, or may have a token."""
-        slow = self._made_slow
-        if header.api_key != API_VERSIONS:
-            slow = self._slow()
-            slow.follow_request(frame, header, events)
-            return
-        software = self._reader.fields.software(frame, header)
-        if software is not None:
-            self._peers = self.peers.with_software(*software)
-            if slow is not None:
-                slow.know(self._peers)
 
     def add_incomplete_request(self, frame: Frame, events: ConnectionEvents) -> None:
         """Read the header of a request that the stream ended within."""
@@ -591,7 +571,7 @@ class ExchangeBuilder:
             header = self._reader.request_header(frame)
         except WireError:
             return
-        slow = self._slow()
+        slow = _slow(self)
         login = slow.login
         if not slow.is_login() or login.may_be_request(header):
             api = header.api_key, header.api_version, header.correlation_id
@@ -625,7 +605,7 @@ class ExchangeBuilder:
                 whole, checks = cut.frame(index), self._reader.checks
                 exchange = slow.one_way.match(whole, correlation_id, checks)
         if exchange is None:
-            slow = self._slow()
+            slow = _slow(self)
             slow.add_unmatched(cut.frame(index), correlation_id, previous_ns, events)
             return
         exchange.previous_ns = previous_ns
@@ -645,7 +625,7 @@ class ExchangeBuilder:
             exchange.response = Message(frame)
             exchange.malformed = True
             exchange.anomalies.append(AnomalyKind.INCOMPLETE_FRAME)
-            exchange.lost_ns = self._lost_before(exchange)
+            exchange.lost_ns = _lost_before(self, exchange)
             events.exchanges.append(exchange)
 
     def _match(self, packet: int, correlation_id: int, events: ConnectionEvents) -> Exchange | None:
@@ -654,10 +634,6 @@ class ExchangeBuilder:
             for dropped in self.correlator.drop_ambiguous(correlation_id, packet):
                 _end_unanswered(dropped, self.correlator.lost, events)
         return self.correlator.match(correlation_id, packet)
-
-    def _lost_before(self, exchange: Exchange) -> int | None:
-        slow = self._made_slow
-        return None if slow is None else slow.losses.lost_before(exchange)
 
     # -- completion -------------------------------------------------------------------------------
 
@@ -670,7 +646,7 @@ class ExchangeBuilder:
         request, response = exchange.request, message_of(frame)
         exchange.response = response
         if exchange.key == SASL_AUTHENTICATE:
-            whole, slow = cut.frame(index), self._slow()
+            whole, slow = cut.frame(index), _slow(self)
             token = self._reader.fields.token_in_response(whole, exchange.key_version)
             events.token_bytes.append(slow.tokens.of_frame(whole, direction, *token))
         if request is not None:
@@ -680,12 +656,12 @@ class ExchangeBuilder:
             anomaly = frame_anomaly(kind, tcp, cut.frame(index), direction, "", exchange)
             events.anomalies.append(anomaly)
         if frame.is_object and cut.frame(index).missing_bytes:
-            slow = self._slow()
+            slow = _slow(self)
             slow.losses.note_missing(cut.frame(index), direction, exchange)
         self.bodies.read_response(cut, index, exchange, direction, events)
         if slow is not None and slow.response_state != IN_SYNC and slow.is_login():
             slow.follow_response(exchange, cut.frame(index))
-        exchange.lost_ns = self._lost_before(exchange)
+        exchange.lost_ns = _lost_before(self, exchange)
         events.exchanges.append(exchange)
 
     def expire(self, before_ns: int, events: ConnectionEvents) -> None:
@@ -723,27 +699,58 @@ class ExchangeBuilder:
                 if not self.bodies.keeps_bytes(header.api_key):
                     api = header.api_key, header.api_version
                     self._reader.skim("request", frame, *api, header.body)
-        if self._slow().login.may_be_token(frame):
-            self._slow().suspect(frame, self._client_index, events)
+        if _slow(self).login.may_be_token(frame):
+            _slow(self).suspect(frame, self._client_index, events)
 
     def trim_response(self, frame: Frame, events: ConnectionEvents) -> None:
         """As :meth:`trim_request`, for a response."""
         try:
             correlation_id = self._reader.correlation_id(frame)
         except WireError:
-            slow = self._slow()
+            slow = _slow(self)
             if slow.is_login() or frame.missing_bytes > 0:
                 slow.suspect(frame, self._broker_index, events)
             return
         request = self.correlator.pending.oldest(correlation_id)
         if request is None or request.api_key == SASL_AUTHENTICATE:
-            self._slow().suspect(frame, self._broker_index, events)
+            _slow(self).suspect(frame, self._broker_index, events)
         if request is None or request.api_key is None or frame.buffered_bytes <= frame.skim_above:
             return
         if not self.bodies.keeps_bytes(request.api_key):
             with suppress(WireError):
                 api = request.api_key, request.api_version or 0
                 self._reader.skim("response", frame, *api, None)
+
+
+def _lost_before(builder: ExchangeBuilder, exchange: Exchange) -> int | None:
+    slow = builder._made_slow
+    return None if slow is None else slow.losses.lost_before(exchange)
+
+
+def _follow_request(
+    builder: ExchangeBuilder, frame: Frame, header: RequestHeader, events: ConnectionEvents
+) -> None:
+    """Follow a request that tells of the client, or may have a token."""
+    slow = builder._made_slow
+    if header.api_key != API_VERSIONS:
+        slow = _slow(builder)
+        slow.follow_request(frame, header, events)
+        return
+    software = builder._reader.fields.software(frame, header)
+    if software is not None:
+        builder._peers = builder.peers.with_software(*software)
+        if slow is not None:
+            slow.know(builder._peers)
+
+
+def _slow(builder: ExchangeBuilder) -> SlowPath:
+    if builder._made_slow is None:
+        reader, locator = builder._reader, builder._locator
+        parts = builder.correlator, builder.bodies
+        builder._made_slow = SlowPath(
+            builder._peers, builder._client_index, reader, locator, *parts
+        )
+    return builder._made_slow
 
 
 def _cut_of(frame: Frame) -> CutFrames:

@@ -63,7 +63,6 @@ cdef class PartitionColumns:
     cdef inline Py_ssize_t add(self, long long topic, long long topic_id) except -1
     @cython.locals(begin=cython.Py_ssize_t)
     cdef inline int put(self, Py_ssize_t at, int column, long long value) except -1
-    cdef inline Py_ssize_t _begin_of(self, Py_ssize_t at) except -1
     cdef int forget(self, Py_ssize_t at, int column) except -1
     cdef inline bint has(self, Py_ssize_t at, int column) except -1
     cdef inline long long number(self, Py_ssize_t at, int column) except? FAILED
@@ -83,6 +82,8 @@ cdef class PartitionColumns:
     cdef int note(self, long long topic, long long topic_id, Py_ssize_t index) except -1
     cpdef add_partition(self, summary)
 
+
+cdef Py_ssize_t _begin_of(PartitionColumns columns, Py_ssize_t at) except -1
 
 cdef object _value_at(PartitionColumns columns, Py_ssize_t at, int column)
 cdef object _partition_at(PartitionColumns columns, Py_ssize_t at)
@@ -181,7 +182,6 @@ cdef class BodyWalk:
     cdef long long _topic, _topic_id, _partition, _offset, _high_watermark, _records_at, _code
     cdef long long _preferred_replica
 
-    cdef _make_marks(self, long long[::1] cells)
     cpdef read(self, EncodedFields encoded, ExchangeSummary summary, PartitionColumns partitions,
         PartitionColumns forgotten)
     cdef int read_cells(self, Shape shape, Tape tape, long long at, long long arena_at,
@@ -196,13 +196,10 @@ cdef class BodyWalk:
     @cython.locals(role=cython.int, cells=cython.int, kind=cython.int, value=cython.longlong,
         place=cython.Py_ssize_t)
     cdef inline long long _read_value(self, _StructPlan plan, Py_ssize_t index, long long at) except FAILED
-    cdef inline long long _cell(self, long long at) except? FAILED
     cdef long long _after(self, Shape shape, long long at) except FAILED
     @cython.locals(inner=Shape)
     cdef long long _after_struct(self, Shape shape, long long at) except FAILED
     cdef long long _topic_at(self, long long at) except FAILED
-    @cython.locals(begin=cython.longlong)
-    cdef inline long long _text_begin(self, long long at, long long size) except FAILED
     @cython.locals(size=cython.longlong, begin=cython.longlong)
     cdef str _text_at(self, long long at)
     cdef int _add_topic(self, _StructPlan plan, Py_ssize_t before, long long topic,
@@ -223,3 +220,8 @@ cdef class BodyWalk:
     cdef _set_absent(self, _StructPlan plan)
     cdef _set_text(self, int field, text)
     cdef _read_rare(self, int role, long long at)
+
+
+cdef long long _cell(BodyWalk walk, long long at) except? FAILED
+@cython.locals(begin=cython.longlong)
+cdef long long _text_begin(BodyWalk walk, long long at, long long size) except FAILED

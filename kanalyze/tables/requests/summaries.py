@@ -187,26 +187,21 @@ class PartitionColumns:
 
     def put(self, at: int, column: int, value: int) -> None:
         """Set the value of a column."""
-        begin = self._begin_of(at)
+        begin = _begin_of(self, at)
         self.cells[begin] |= 1 << column
         self.cells[begin + column] = value
 
-    def _begin_of(self, at: int) -> int:
-        if not 0 <= at < self.count:
-            raise IndexError("no partition has this index")
-        return at * CELLS
-
     def forget(self, at: int, column: int) -> None:
         """Make the value of a column unknown."""
-        self.cells[self._begin_of(at)] &= ~(1 << column)
+        self.cells[_begin_of(self, at)] &= ~(1 << column)
 
     def has(self, at: int, column: int) -> bool:
         """Return true if the value of a column is known."""
-        return self.cells[self._begin_of(at)] & (1 << column) != 0
+        return self.cells[_begin_of(self, at)] & (1 << column) != 0
 
     def number(self, at: int, column: int) -> int:
         """Return the value of a column, which must be known, the topic or its id."""
-        return self.cells[self._begin_of(at) + column]
+        return self.cells[_begin_of(self, at) + column]
 
     def partition(self, at: int) -> int:
         """Return the partition; ``NO_PARTITION`` for a topic as a whole."""
@@ -320,6 +315,12 @@ class PartitionColumns:
         ):
             if value is not None:
                 self.put(at, column, value)
+
+
+def _begin_of(columns: PartitionColumns, at: int) -> int:
+    if not 0 <= at < columns.count:
+        raise IndexError("no partition has this index")
+    return at * CELLS
 
 
 def _value_at(columns: PartitionColumns, at: int, column: int) -> int | None:
@@ -617,12 +618,9 @@ class BodyWalk:
         self._tape: Tape | None = None
         self._end = self._arena_bytes = 0
         self._at = self._arena_at = 0
-        self._make_marks(memoryview(array("q", bytes(8 * 64))))
+        self._kept_marks = memoryview(array("q", bytes(8 * 64)))
+        self._marks: memoryview = cells_from(self._kept_marks, 0)
         self._used = 0
-
-    def _make_marks(self, cells: memoryview) -> None:
-        self._kept_marks = cells
-        self._marks: memoryview = cells_from(cells, 0)
 
     def read(
         self,
@@ -691,7 +689,8 @@ class BodyWalk:
         first = self._used
         self._used = first + plan.count
         while self._used > len(self._kept_marks):
-            self._make_marks(doubled(self._kept_marks))
+            self._kept_marks = doubled(self._kept_marks)
+            self._marks = cells_from(self._kept_marks, 0)
         self._read_values(plan, first)
         code, end = self._code, self._at
         if plan.has_topic and (topic < 0 or self._topic > 0):
@@ -735,10 +734,10 @@ class BodyWalk:
         if plan.tagged is not None:
             for index in range(plan.untagged, plan.count):
                 self._marks[first + index] = -1
-            count = self._cell(at)
+            count = _cell(self, at)
             at += 1
             for _i in range(count):
-                place: int = plan.tagged[self._cell(at)]
+                place: int = plan.tagged[_cell(self, at)]
                 self._marks[first + place] = at + 1
                 at = self._read_value(plan, place, at + 1)
         self._at = at
@@ -747,7 +746,7 @@ class BodyWalk:
         """Read a value, or skip it if the second walk reads it; return the index of the next."""
         place = FIELD_CELLS * index
         role, cells = plan.fields[place], plan.fields[place + 2]
-        value = 0 if cells == 0 else self._cell(at)  # a struct of which nothing is read has none
+        value = 0 if cells == 0 else _cell(self, at)  # a struct of which nothing is read has none
         if role == AT_ERROR:
             if self._code == 0:
                 self._code = value
@@ -756,7 +755,7 @@ class BodyWalk:
         elif role == AT_TOPIC:
             self._topic = self._topic_at(at)
         elif role == AT_TOPIC_ID:
-            self._topic_id = self._topics.id_number(value, self._cell(at + 1))
+            self._topic_id = self._topics.id_number(value, _cell(self, at + 1))
         elif role == AT_OFFSET:
             self._offset = value
         elif role == AT_HIGH_WATERMARK:
@@ -771,7 +770,7 @@ class BodyWalk:
             self._records_at = at
         elif role == AT_OLD_OFFSETS:
             if value > 0:
-                self._offset = self._cell(at + 1)  # the first offset is the newest
+                self._offset = _cell(self, at + 1)  # the first offset is the newest
         elif role in (AT_ASSIGNMENTS, AT_KEYS, AT_REQUESTED_GROUP):
             self._read_rare(role, at)
         if cells >= 0:
@@ -781,16 +780,11 @@ class BodyWalk:
             return at + 1 if value < 0 else at + 2
         return self._after(plan.shapes[index], at)
 
-    def _cell(self, at: int) -> int:
-        if not 0 <= at < self._end:
-            raise IndexError("a cell outside of the tape")
-        return self._cells[at]
-
     def _after(self, shape: Shape, at: int) -> int:
         """Return the index of the first cell after a value of a shape."""
         if shape.cells >= 0:
             return at + shape.cells
-        kind, count = shape.kind, self._cell(at)
+        kind, count = shape.kind, _cell(self, at)
         if kind in (AS_TEXT, AS_BYTES):
             return at + 1 if count < 0 else at + 2
         if kind == AS_RECORDS:
@@ -811,33 +805,26 @@ class BodyWalk:
         for inner in shape.shapes:
             at = self._after(inner, at)
         if shape.tags is not None:
-            count = self._cell(at)
+            count = _cell(self, at)
             at += 1
             for _i in range(count):
-                tagged: Any = shape.tags[self._cell(at)]
+                tagged: Any = shape.tags[_cell(self, at)]
                 at = self._after(tagged[1], at + 1)
         return at
 
     def _topic_at(self, at: int) -> int:
         """Return the number of the name at an index."""
-        size = self._cell(at)
+        size = _cell(self, at)
         if size < 0:
             return NO_TOPIC
-        return self._topics.number(self._arena, self._text_begin(at, size), size)
-
-    def _text_begin(self, at: int, size: int) -> int:
-        """Return where the text of a cell begins in the arena."""
-        begin = self._arena_at + self._cell(at + 1)
-        if begin < 0 or size > self._arena_bytes - begin:
-            raise IndexError("a text outside of its arena")
-        return begin
+        return self._topics.number(self._arena, _text_begin(self, at, size), size)
 
     def _text_at(self, at: int) -> str | None:
         """Return the text at an index; None for null."""
-        size = self._cell(at)
+        size = _cell(self, at)
         if size < 0:
             return None
-        begin = self._text_begin(at, size)
+        begin = _text_begin(self, at, size)
         return self._topics.texts.text(self._arena, begin, begin + size)
 
     def _add_topic(
@@ -881,7 +868,7 @@ class BodyWalk:
             if at < 0:
                 continue
             if role == AT_ERROR:
-                value = self._cell(at)
+                value = _cell(self, at)
                 if value != 0 and not self._is_request:
                     name, id_bytes = self._topics.name(topic), self._topics.id(topic_id)
                     number = partition if in_partition else None
@@ -909,7 +896,7 @@ class BodyWalk:
         assert nested is not None
         kind, count = plan.fields[FIELD_CELLS * index + 1], 1
         if kind in (AS_ARRAY, AS_NULLABLE):
-            count = self._cell(self._at)
+            count = _cell(self, self._at)
             self._at += 1
             if kind == AS_NULLABLE and count >= 0:
                 count = 1
@@ -923,12 +910,12 @@ class BodyWalk:
             at = self._marks[first + index]
             if plan.fields[FIELD_CELLS * index] != role or at < 0:
                 continue
-            count = self._cell(at)
+            count = _cell(self, at)
             at += 1
             for _i in range(count):
                 if role == AT_PARTITIONS:
                     place = partitions.add(topic, topic_id)
-                    partitions.put(place, PARTITION, self._cell(at))
+                    partitions.put(place, PARTITION, _cell(self, at))
                     at += 1
                 else:
                     name = self._topic_at(at)
@@ -939,9 +926,9 @@ class BodyWalk:
     def _add_records(self, index: int, at: int, offset: int) -> None:
         """Set the records of a partition; without records, set its offset."""
         partitions = self._partitions
-        size = self._cell(at) if at >= 0 else -1
+        size = _cell(self, at) if at >= 0 else -1
         if size >= 0:
-            self._cell(at + RECORDS_CELLS - 1)  # all are there
+            _cell(self, at + RECORDS_CELLS - 1)  # all are there
             partitions.put(index, RECORD_BYTES, size)
             flags = self._cells[at + 7]
             if not flags & (HIDDEN_COUNT | MISSING_RECORDS):
@@ -979,10 +966,24 @@ class BodyWalk:
     def _read_rare(self, role: int, at: int) -> None:
         summary = self._summary
         if role == AT_ASSIGNMENTS:
-            summary.has_assignments = self._cell(at) > 0
+            summary.has_assignments = _cell(self, at) > 0
         elif role == AT_REQUESTED_GROUP:
             summary.groups += 1
             if summary.groups == 1:
                 summary.first_group = self._text_at(at)
-        elif self._cell(at) == 1 and not summary.text(KEY):  # a list with exactly one key
+        elif _cell(self, at) == 1 and not summary.text(KEY):  # a list with exactly one key
             summary.set_text(KEY, self._text_at(at + 1))
+
+
+def _cell(walk: BodyWalk, at: int) -> int:
+    if not 0 <= at < walk._end:
+        raise IndexError("a cell outside of the tape")
+    return walk._cells[at]
+
+
+def _text_begin(walk: BodyWalk, at: int, size: int) -> int:
+    """Return where the text of a cell begins in the arena."""
+    begin = walk._arena_at + _cell(walk, at + 1)
+    if begin < 0 or size > walk._arena_bytes - begin:
+        raise IndexError("a text outside of its arena")
+    return begin
