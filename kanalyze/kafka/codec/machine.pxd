@@ -46,7 +46,7 @@ cdef enum:
     TRUNCATED = 2
     MALFORMED = 3
 
-    MOST_CELLS = 16  # an instruction puts at most 11 cells on the tape, those of records
+    MOST_CELLS = 16  # an instruction puts at most 11 cells on the tape: those of records
 
 cdef int CARRY_BYTES, BATCH_HEADER_BYTES, ENTRY_HEAD_BYTES, MESSAGE_HEAD_BYTES, MAGIC_AT
 cdef int MIN_BATCH_LENGTH, MIN_MESSAGE_SIZE_0, MIN_MESSAGE_SIZE_1, MIN_RECORD_BYTES, CODEC_BITS

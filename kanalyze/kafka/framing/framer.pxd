@@ -126,6 +126,7 @@ cdef CutFrames _results(FrameCutter cutter)
 cdef bint _has_split(FrameCutter cutter) noexcept
 cdef bint _is_searching(FrameCutter cutter) noexcept
 cdef CutFrames _cut_frames(FrameCutter cutter, list rest)
+cdef _reject(FrameCutter cutter, Frame frame)
 cdef _begin_partial(FrameCutter cutter, Frame frame, long long remaining)
 @cython.locals(index=cython.longlong, end=cython.longlong)
 cdef long long _end_of_begun(FrameCutter cutter, Segments segments, long long first, long long last,

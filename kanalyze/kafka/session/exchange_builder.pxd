@@ -63,6 +63,11 @@ cdef class SlowPath:
     cdef end_early(self, ConnectionEvents events)
 
 
+cdef _end_orphan(SlowPath slow, Frame frame, packet, ConnectionEvents events)
+cdef _add_no_message(SlowPath slow, Frame frame, int direction, str problem,
+    ConnectionEvents events)
+
+
 @cython.final
 cdef class ExchangeBuilder:
     cdef int _client_index, _broker_index
