@@ -21,7 +21,8 @@ def constants_of(name: str) -> dict[str, int]:
     constants: dict[str, int] = {}
     for block in re.findall(r"cdef enum:\n((?:(?:    .*)?\n)+)", text):
         following = 0
-        for constant, value in re.findall(r"(\w+)(?: = (-?\d+))?(?:,|  #|$)", block, re.MULTILINE):
+        code = re.sub("  #.*", "", block)
+        for constant, value in re.findall(r"(\w+)(?: = (-?\d+))?(?:,|$)", code, re.MULTILINE):
             constants[constant] = int(value or following)
             following = constants[constant] + 1
     return constants
